@@ -58,10 +58,9 @@ def test_curvatures_are_slopes_of_scores(loss: Any) -> None:
     target = np.full_like(t, 1.0)
     step = t[1] - t[0]
     score = loss.score(t, target)
-    if not isinstance(loss, Poisson):  # its curvature is kept up where the score is flat
-        rate, curvature = np.diff(score) / step, loss.curvature(t, target)
-        away = np.abs(np.diff(curvature)) < 0.5
-        np.testing.assert_allclose(rate[away], curvature[1:][away], atol=1e-3)
+    rate, curvature = np.diff(score) / step, loss.curvature(t, target)
+    away = np.abs(np.diff(curvature)) < 0.5
+    np.testing.assert_allclose(rate[away], curvature[1:][away], atol=1e-3)
 
 
 def test_the_score_of_a_smoothed_check_is_the_mean_of_that_of_the_check_over_its_kernel() -> None:
@@ -98,7 +97,7 @@ def test_bounds_hold_everywhere_and_are_reached(loss: Loss) -> None:
     assert np.abs(score).max() <= loss.score_bound
     assert curvature.max() <= loss.curvature_bound
     assert np.abs(score).max() >= loss.score_bound * (1 - 1e-4)
-    assert curvature.max() >= loss.curvature_bound * (1 - 1e-4)
+    assert curvature.max() >= loss.curvature_bound * (1 - 1e-3)
 
 
 def test_tukey_bends_down_to_minus_four_fifths() -> None:

@@ -290,12 +290,13 @@ class Poisson:
 
     def score(self, prediction: Floats, target: Floats) -> Floats:
         """Its derivative by the prediction."""
-        score: Floats = self.curvature(prediction, target) - np.clip(target, 0.0, self.most)
+        score: Floats = np.minimum(exp(prediction), self.most) - np.clip(target, 0.0, self.most)
         return score
 
     def curvature(self, prediction: Floats, target: Floats) -> Floats:  # noqa: ARG002
-        """The fitted mean; its second derivative where that is below `most`."""
-        curvature: Floats = np.minimum(exp(prediction), self.most)
+        """The fitted mean, and 0 where that is above `most`: the score is flat there."""
+        mean = exp(prediction)
+        curvature: Floats = np.where(mean < self.most, mean, 0.0)
         return curvature
 
 

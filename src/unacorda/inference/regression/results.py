@@ -105,10 +105,13 @@ class Intervals(PrivateEstimator):
         )
 
     def _bounds_text(self, names: list[str]) -> str:
-        """The bounds that the fit found, in words; empty where all were given."""
+        """The bounds that the fit found, and what the largest count does, in words."""
         found = getattr(self, "found_bounds_", ())
+        cut = "nothing is clamped at them"
+        if hasattr(self, "largest_"):
+            cut = f"counts above {self.largest_:g} count as {self.largest_:g}"
         if not found:
-            return ""
+            return cut if hasattr(self, "largest_") else ""
         texts = []
         for one in found:
             if one == "target":
@@ -116,9 +119,6 @@ class Intervals(PrivateEstimator):
             else:
                 name, (low, high) = names[one], [ends[one] for ends in self.feature_bounds_]
             texts.append(f"{name} [{low:g}, {high:g}]")
-        cut = "nothing is clamped at them"
-        if "target" in found and hasattr(self, "largest_"):
-            cut = f"counts above {self.largest_:g} count as {self.largest_:g}"
         return f"{', '.join(texts)}: found for {self.bounds_share:.3g} of the budget; {cut}"
 
     def influence(self, X: ArrayLike, y: ArrayLike) -> Floats:
