@@ -21,6 +21,7 @@ import numpy as np
 
 from tables import Report, add_json
 from unacorda import mechanisms as m
+from unacorda.mechanisms import shaped
 
 
 def releases(size: int) -> dict[str, Callable[[], Any]]:
@@ -33,11 +34,11 @@ def releases(size: int) -> dict[str, Callable[[], Any]]:
         "DiscreteLaplace, bounded": lambda: m.DiscreteLaplace(
             scale=10, l1_sensitivity=1, lower=0
         ).release(counts),
-        "Staircase": lambda: m.Staircase(epsilon=1, sensitivity=1).release(zeros),
-        "TruncatedLaplace": lambda: m.TruncatedLaplace(scale=1, sensitivity=1, bound=14).release(
-            zeros
-        ),
-        "BoundedLaplace": lambda: m.BoundedLaplace(
+        "Staircase": lambda: shaped.Staircase(epsilon=1, sensitivity=1).release(zeros),
+        "TruncatedLaplace": lambda: shaped.TruncatedLaplace(
+            scale=1, sensitivity=1, bound=14
+        ).release(zeros),
+        "BoundedLaplace": lambda: shaped.BoundedLaplace(
             epsilon=1, sensitivity=1, lower=-5, upper=5
         ).release(zeros),
         "PartitionSelection": lambda: m.PartitionSelection(epsilon=1, delta=1e-6).release_array(
@@ -53,12 +54,12 @@ def releases(size: int) -> dict[str, Callable[[], Any]]:
     for dimension in (2, 10, 100):
         vectors = np.zeros((size // dimension, dimension))
         for norm in (2.0, math.inf):
-            noise = m.KNorm(norm=norm, epsilon=1, sensitivity=1, dimension=dimension)
+            noise = shaped.KNorm(norm=norm, epsilon=1, sensitivity=1, dimension=dimension)
             found[f"KNorm, norm {norm:g}, {dimension} numbers"] = (
                 lambda noise=noise, x=vectors: noise.release(x)  # type: ignore[misc]
             )
         shape = np.full((dimension, dimension), 0.5) + 0.5 * np.eye(dimension)
-        normal = m.MultivariateGaussian(covariance=shape, l2_sensitivity=1)
+        normal = shaped.MultivariateGaussian(covariance=shape, l2_sensitivity=1)
         found[f"MultivariateGaussian, {dimension} numbers"] = (
             lambda normal=normal, x=vectors: normal.release(x)  # type: ignore[misc]
         )

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
+import itertools
 import json
 import os
 import platform
@@ -38,6 +39,8 @@ BLOCK = re.compile(
     r"^<!-- (?P<script>\w+): (?P<name>[\w-]+) -->\n(?P<table>.*?)^<!-- end -->$",
     re.MULTILINE | re.DOTALL,
 )
+
+LOAD = f"load {os.getloadavg()[0]:.1f} at the start"
 
 Cell = str | int | float | None
 
@@ -100,10 +103,11 @@ class Report:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.file is not None and self.tables:
+        found = {name: table for name, table in self.tables.items() if table.rows}
+        if self.file is not None and found:
             kept = read(self.file) if self.file.exists() else {}
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            self.file.write_text(written(self.script, {**kept, **self.tables}))
+            self.file.write_text(written(self.script, {**kept, **found}))
 
     def table(self, name: str, columns: Sequence[tuple[str, str]], *, title: str = "") -> Rows:
         """Begin a table; what is given back adds a row, cell by cell."""
@@ -133,20 +137,26 @@ def plain(cell: Any) -> Cell:
 def facts(peers: Mapping[str, str]) -> dict[str, Any]:
     """When, how and with what a run was made."""
     found = {"python": platform.python_version()}
-    for package in ("unacorda", *PACKAGES):
+    for package in PACKAGES:
         try:
             found[package] = version(package)
         except PackageNotFoundError:
             continue
-    busy = f"load {os.getloadavg()[0]:.1f} at the start" if hasattr(os, "getloadavg") else ""
-    cores = f"{os.cpu_count()} cores, {platform.machine()}"
-    script = Path(sys.argv[0]).name
     return {
         "date": dt.datetime.now(tz=dt.UTC).date().isoformat(),
-        "command": " ".join(["python", f"benchmarks/{script}", *sys.argv[1:]]),
-        "conditions": f"{cores}, {busy}".strip(", "),
+        "command": command(sys.argv),
+        "conditions": f"{os.cpu_count()} cores, {platform.machine()}, {LOAD}",
         "versions": {**found, **peers},
     }
+
+
+def command(words: Sequence[str]) -> str:
+    """A command without where it wrote, and without paths of one machine."""
+    kept: list[str] = []
+    for before, word in itertools.pairwise(words):
+        if "--json" not in (before, word):
+            kept.append("PATH" if Path(word).is_absolute() else word)
+    return " ".join(["python", f"benchmarks/{Path(words[0]).name}", *kept])
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

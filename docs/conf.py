@@ -25,10 +25,11 @@ extensions = [
     "sphinx_design",
     "sphinx_copybutton",
     "accessible",
+    "code_tables",
     "pages_of_files",
     "references",
 ]
-exclude_patterns = ["_templates", "_extensions"]
+exclude_patterns = ["_templates", "_extensions", "_made"]
 nitpicky = True
 suppress_warnings = ["mystnb.unknown_mime_type"]
 

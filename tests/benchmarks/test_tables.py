@@ -73,6 +73,11 @@ def test_a_run_writes_its_tables_and_keeps_the_others(
     assert {"date", "command", "conditions"} <= set(found["sums"])
 
 
+def test_the_command_holds_no_path_of_a_machine(tables: Any) -> None:
+    words = ["/here/noise.py", "--venvs", "/there", "--json", "/there/a.json", "--rounds", "3"]
+    assert tables.command(words) == "python benchmarks/noise.py --venvs PATH --rounds 3"
+
+
 def test_a_page_with_another_figure_differs(tables: Any, tmp_path: Path) -> None:
     with tables.Report("speed.py", tmp_path / "speed.json") as report:
         report.table("sums", SPEED)("unacorda", 7.25, 10, None)

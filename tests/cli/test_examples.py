@@ -13,7 +13,7 @@ from tests.cli.conftest import ROOT, Run
 from tests.support.cli_seams import app
 from tests.tiers import mostly_slow
 
-PAGE = (ROOT / "docs" / "cli.md").read_text()
+PAGE = (ROOT / "docs" / "cli" / "account.md").read_text()
 SHELL = re.compile(
     r"```sh\n(unacorda (?:account|calibrate) .*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL
 )

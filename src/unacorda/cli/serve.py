@@ -14,8 +14,9 @@ from unacorda.query.expressions.quoting import escape
 
 _HELP = f"""Serve data sets to analysts over HTTP, each within a limit of their own.
 
-FILE is a configuration in TOML (docs/server.md); `unacorda server example demo` writes one that
-runs. It needs the extra `server`. It ends at SIGTERM, after running questions have ended.
+FILE is a configuration in TOML (docs/reference/configuration.md); `unacorda server example demo`
+writes one that runs. It needs the extra `server`. It ends at SIGTERM, after running questions have
+ended.
 
 \b
 Example:

@@ -134,7 +134,7 @@ Example:
 {EXIT_CODES}"""
 
 _CONFIGURATION = """\
-# An example with made-up visits. What each line means stands in docs/server.md.
+# An example with made-up visits. What each line means stands in docs/reference/configuration.md.
 [server]
 listen = "127.0.0.1:8040"
 

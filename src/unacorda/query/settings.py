@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from unacorda.checks import demand
 from unacorda.errors import InvalidParameter
@@ -32,17 +32,163 @@ _BUDGETS = (
 _NUMBERS = ("epsilon", "delta", "rho", "mu")
 _LIMITS = ("max_rows", "max_groups", "max_rows_per_group")
 _SQLITE = "sqlite:///"
-SERVER = (
-    *("ledger", "store", "listen", "public_url", "behind_proxy"),
-    *("questions_at_once", "queue", "timeout", "most_aggregates", "most_cells"),
-    *("answer_after", "least_a_question", "shutdown", "health", "planning", "reuse"),
-)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A name that a block may hold.
+
+    form: what stands there, in TOML. says: what it means. default: what counts where it is left
+    out; None where nothing does.
+    """
+
+    form: str
+    says: str
+    default: Any = None
+
+
+_BUDGET, _SECONDS = "{ rho = 0.5 }", '20, "90s" or "5min"'
+SERVER: Final[Mapping[str, Option]] = {
+    "listen": Option(
+        '"HOST:PORT"',
+        "Where it listens: an address, or a socket of this machine, `unix:/run/unacorda.sock`, "
+        "which needs `public_url`. Another address than this machine's only with `behind_proxy`, "
+        "which ends TLS.",
+        "127.0.0.1:8040",
+    ),
+    "public_url": Option(
+        '"https://ask.example"',
+        "How people reach it; requests for another host are refused (421). By default "
+        "`http://` and where it listens.",
+    ),
+    "behind_proxy": Option(
+        '["10.0.0.2"]',
+        'Addresses of proxies that may say whom a request is from; `["unix"]` for the one that '
+        "reaches the socket, whose last address in `X-Forwarded-For` counts.",
+        [],
+    ),
+    "ledger": Option(
+        '"sqlite:///FILE"',
+        "Where budgets are kept: `sqlite:///FILE` or `postgresql://...`; for a server also "
+        "`env:NAME` and `file:PATH`, for secrets.",
+        "sqlite:///budgets.db",
+    ),
+    "store": Option(
+        '"sqlite:///FILE"',
+        "Where tokens, questions and releases are kept, written as `ledger` is.",
+        "sqlite:///answers.db",
+    ),
+    "reuse": Option(
+        '"own"',
+        "Whose answers are given again to an equal question: one's own, `dataset` (any analyst's) "
+        "or `off` (none).",
+        "own",
+    ),
+    "questions_at_once": Option("whole number", "Threads with a question.", 2),
+    "queue": Option("whole number", "Questions that run or wait; a sixteenth of one analyst.", 64),
+    "timeout": Option(
+        _SECONDS, "After these the engine is interrupted; the question stays paid.", 300
+    ),
+    "planning": Option(
+        _SECONDS,
+        "In these what a question costs is computed; what takes longer is refused, unpaid.",
+        10,
+    ),
+    "answer_after": Option(
+        '"fixed"',
+        'When answers leave, counted from the arrival of the question: `"fixed"` (each second), a '
+        'number of seconds up to an hour, `"stepped"` (0.25, 0.5, 1, 2, ... seconds) or `"at '
+        'once"`.',
+        "fixed",
+    ),
+    "least_a_question": Option(
+        "{ rho = 1e-4 }",
+        "No question costs less; of a kind that every data set's budget takes.",
+    ),
+    "most_aggregates": Option("whole number", "Aggregates of one question.", 50),
+    "most_cells": Option("whole number", "Cells of one answer.", 10_000),
+    "shutdown": Option(
+        _SECONDS,
+        "What running questions get once SIGTERM came; then they are interrupted, and stay paid.",
+        60,
+    ),
+    "health": Option(
+        '"127.0.0.1:8041"',
+        "An address of its own for `/healthz`, `/readyz` and `/metrics`, without a token: keep it "
+        "in a network of operators. Nowhere by default.",
+    ),
+}
 """What a block [server] may say."""
-OIDC = (
-    *("issuer", "audience", "analyst_claim", "groups_claim", "curators"),
-    *("client_id", "client_secret", "scope"),
-)
+OIDC: Final[Mapping[str, Option]] = {
+    "issuer": Option('"https://id.example"', "The issuer's address, as its tokens name it."),
+    "audience": Option('"unacorda"', "Whom its tokens must be for."),
+    "analyst_claim": Option(
+        '"name of a claim"',
+        "Which claim names the analyst; one that people cannot change themselves.",
+        "preferred_username",
+    ),
+    "groups_claim": Option('"name of a claim"', "Which claim lists groups.", "groups"),
+    "client_id": Option(
+        '"unacorda"',
+        "By which the issuer knows the page; without it people sign in there with tokens alone.",
+    ),
+    "client_secret": Option(
+        '"env:NAME"', "The secret of a confidential client: `env:NAME` or `file:PATH`."
+    ),
+    "scope": Option(
+        '"openid profile"',
+        "What the page asks for, with the scope that brings groups where `curators` needs them.",
+        "openid profile",
+    ),
+    "curators": Option('["privacy-office"]', "The groups whose members are curators.", []),
+}
 """What a block [oidc] may say."""
+DATASET: Final[Mapping[str, Option]] = {
+    "title": Option('"Visits of 2024"', "What people call it."),
+    "tables": Option(
+        '{ visits = "visits.csv" }',
+        "Tables of people by name: files (relative to this one), or what `engine` calls a table.",
+    ),
+    "public": Option('{ zips = "zips.csv" }', "Tables without people, to join with.", {}),
+    "unit": Option(
+        '{ person = "id", max_rows = 4 }',
+        "The privacy unit: `person` with its column (or a list, or a table of these by table) and "
+        "limits `max_rows`, `max_groups`, `max_rows_per_group`; or `{ row = true }`. A server "
+        "needs it.",
+    ),
+    "budget": Option(
+        _BUDGET, "The account's budget: `epsilon`, `rho` or `mu`, with `delta`. A server needs it."
+    ),
+    "query_budget": Option(_BUDGET, "The price of a command that names none."),
+    "least_a_question": Option(
+        "{ rho = 1e-4 }", "No question to a server costs less; before that of `[server]`."
+    ),
+    "columns": Option(
+        "{ age = { bounds = [0, 120] } }",
+        "Public facts by column: `bounds`, `categories`, `dates` or `text`.",
+        {},
+    ),
+    "analysts": Option(
+        "{ ana = { rho = 0.1 } }",
+        "Limits by name, opened at the start where the ledger knows none; `most_a_question = 0.01` "
+        "in one of them is the most that a question of theirs to a server may cost.",
+        {},
+    ),
+    "show_total": Option(
+        "true or false", "Whether analysts see what the whole data set has left.", default=False
+    ),
+    "purpose_required": Option(
+        "true or false", "Whether a question must say what it is for.", default=False
+    ),
+    "stand_in": Option(
+        '"last-year.csv"',
+        "A public table to try questions on, with the same columns; a server otherwise draws rows "
+        "from `columns` and types.",
+    ),
+    "engine": Option('"postgresql://..."', "A database that has the tables. DuckDB by default."),
+    "memory_limit": Option('"2GB"', "What the engine may hold."),
+}
+"""What a block [datasets.NAME] may say."""
 
 
 def guarantee_of(numbers: Mapping[str, Any], argument: str | None = None) -> Guarantee:
@@ -202,7 +348,7 @@ def _dataset(path: Path, name: str, block: object) -> Dataset:
         "columns": _each(fact_of),
         "analysts": _each(_budget),
     }
-    _check_names(place, keys, readers)
+    _check_names(place, keys, DATASET)
     keys, most = _largest_questions(place, keys)
     demand(keys.get("tables"), place, None, expected=f"tables in {place}")
     read = {name: readers[name](f"{place}.{name}", value) for name, value in keys.items()}

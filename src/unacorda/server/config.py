@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from unacorda.accounting.charges import request_price
 from unacorda.checks import demand
 from unacorda.errors import InvalidParameter, WrongUnit
-from unacorda.query.settings import Dataset, Settings, guarantee_of, read_settings
+from unacorda.query.settings import SERVER, Dataset, Settings, guarantee_of, read_settings
 from unacorda.server.oidc import OidcSettings, is_safe_address
 from unacorda.server.scheduling import AnswerTimes
 
@@ -106,46 +106,47 @@ def read_config(path: Path) -> Config:
     A secret may stand elsewhere: ``env:NAME`` and ``file:PATH`` are taken for addresses.
     """
     settings = read_settings(path)
-    found, place = dict(settings.server), f"{path}, server"
-    listen = found.get("listen", "127.0.0.1:8040")
+    defaults = {name: one.default for name, one in SERVER.items()}
+    found, place = {**defaults, **settings.server}, f"{path}, server"
+    listen, url = found["listen"], found["public_url"]
     socket = _socket(f"{place}.listen", path, listen)
     host, port = ("localhost", 0) if socket else _listen(f"{place}.listen", listen)
-    proxies = found.get("behind_proxy", [])
+    proxies = found["behind_proxy"]
     listed = isinstance(proxies, list) and all(isinstance(one, str) for one in proxies)
     demand(listed, f"{place}.behind_proxy", proxies, expected="a list of addresses")
     expected = "127.0.0.1 or localhost; another address only with behind_proxy, which ends TLS"
-    demand(host in _LOCAL or proxies, f"{place}.listen", found.get("listen"), expected=expected)
+    demand(host in _LOCAL or proxies, f"{place}.listen", listen, expected=expected)
     expected = "it beside a socket: how people reach the server"
-    demand(socket is None or "public_url" in found, f"{place}.public_url", None, expected=expected)
+    demand(socket is None or url is not None, f"{place}.public_url", None, expected=expected)
     expected = '"unix" only where listen is a socket'
     demand(socket or "unix" not in proxies, f"{place}.behind_proxy", proxies, expected=expected)
-    reuse = found.get("reuse", "own")
+    reuse = found["reuse"]
     expected = '"own", "dataset" or "off"'
     demand(reuse in ("own", "dataset", "off"), f"{place}.reuse", reuse, expected=expected)
-    url = found.get("public_url", f"http://{host}:{port}")
+    url = f"http://{host}:{port}" if url is None else url
     parts = urlsplit(url) if isinstance(url, str) else None
     whole = parts is not None and parts.scheme in ("http", "https") and parts.netloc
     demand(whole, f"{place}.public_url", url, expected='an address such as "https://ask.example"')
     return Config(
-        datasets=_checked(settings, found.get("least_a_question")),
-        ledger=_address(path, "ledger", settings.ledger, "budgets.db"),
-        store=_address(path, "store", found.get("store"), "answers.db"),
+        datasets=_checked(settings, found["least_a_question"]),
+        ledger=_address(path, "ledger", settings.ledger or found["ledger"]),
+        store=_address(path, "store", found["store"]),
         host=host,
         port=port,
         socket=socket,
         reuse=reuse,
         public_url=url.rstrip("/"),
         behind_proxy=tuple(proxies),
-        questions_at_once=_whole(place, found, "questions_at_once", 2),
-        queue=_whole(place, found, "queue", 64),
-        timeout=_seconds(f"{place}.timeout", found.get("timeout", 300)),
-        planning=_seconds(f"{place}.planning", found.get("planning", 10)),
-        answer_after=_answer_times(f"{place}.answer_after", found.get("answer_after", "fixed")),
-        shutdown=_seconds(f"{place}.shutdown", found.get("shutdown", 60)),
+        questions_at_once=_whole(place, found, "questions_at_once"),
+        queue=_whole(place, found, "queue"),
+        timeout=_seconds(f"{place}.timeout", found["timeout"]),
+        planning=_seconds(f"{place}.planning", found["planning"]),
+        answer_after=_answer_times(f"{place}.answer_after", found["answer_after"]),
+        shutdown=_seconds(f"{place}.shutdown", found["shutdown"]),
         oidc=None if settings.oidc is None else _oidc(path, settings.oidc),
-        health=_health(f"{place}.health", found.get("health")),
-        most_aggregates=_whole(place, found, "most_aggregates", 50),
-        most_cells=_whole(place, found, "most_cells", 10_000),
+        health=_health(f"{place}.health", found["health"]),
+        most_aggregates=_whole(place, found, "most_aggregates"),
+        most_cells=_whole(place, found, "most_cells"),
     )
 
 
@@ -230,10 +231,9 @@ def _listen(place: str, value: Any) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _address(path: Path, name: str, value: Any, default: str) -> str:
-    """An address of SQLAlchemy, a file of SQLite beside the configuration by default."""
+def _address(path: Path, name: str, value: Any) -> str:
+    """An address of SQLAlchemy; files of SQLite are relative to the configuration."""
     place = f"{path}, server.{name}"
-    value = f"{_SQLITE}{default}" if value is None else value
     expected = '"sqlite:///FILE", "postgresql://...", "env:NAME" or "file:PATH"'
     demand(isinstance(value, str) and value, place, "...", expected=expected)
     value = _secret(place, path, value)
@@ -255,8 +255,8 @@ def _secret(place: str, path: Path, value: str) -> str:
     return value
 
 
-def _whole(place: str, found: Mapping[str, Any], name: str, default: int) -> int:
-    value = found.get(name, default)
+def _whole(place: str, found: Mapping[str, Any], name: str) -> int:
+    value = found[name]
     fits = type(value) is int and 1 <= value <= 1 << 30
     demand(fits, f"{place}.{name}", value, expected="a whole number, 1 or above")
     return int(value)

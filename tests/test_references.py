@@ -1,0 +1,89 @@
+"""The references that are made of the code's own tables: complete, and their examples run."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import importlib
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import unacorda
+from unacorda.query.settings import DATASET, OIDC, SERVER, Dataset
+from unacorda.server.oidc import OidcSettings
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(DOCS / "_extensions")
+    return importlib.import_module("code_tables")
+
+
+def test_every_part_is_on_a_page(made: Any) -> None:
+    pages = [page.read_text() for page in (DOCS / "reference").glob("*.md")]
+    parts = made.parts()
+    assert len(parts) == 8
+    for name, lines in parts.items():
+        assert sum(f"```{{include}} ../_made/{name}\n" in page for page in pages) == 1, name
+        assert len(lines) > 5
+
+
+def test_every_request_has_its_parameters_and_problems(made: Any) -> None:
+    parts = made.parts()
+    anchors = set(re.findall(r"^\(([\w-]+)\)=$", "\n".join(parts["problems.md"]), re.MULTILINE))
+    sections = {}
+    for name in ("asking.md", "curating.md"):
+        for section in re.split(r"^## ", "\n".join(parts[name]), flags=re.MULTILINE)[1:]:
+            sections[section.partition("\n")[0]] = section
+            assert set(re.findall(r"http\.md#([\w-]+)", section)) <= anchors
+    assert len(sections) == len(made.ENDPOINTS)
+    for one in made.ENDPOINTS.values():
+        section = sections[f"{one.method.upper()} {one.path}"]
+        for field in (*(one.fields or ()), *one.query):
+            assert f"| `{field.name}` |" in section, one.path
+        assert ("Authorization" in section) != one.open
+
+
+def test_functions_have_an_example_each(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "\n".join(made.functions())
+    assert text.count("\n| `") == len(made.language.FUNCTIONS)
+    assert "| `DATE_SUB` |" in text
+    monkeypatch.setattr(made.language, "FUNCTIONS", (*made.language.FUNCTIONS, "NEW"))
+    with pytest.raises(AssertionError, match="NEW"):
+        made.functions()
+
+
+@pytest.mark.long
+def test_the_examples_of_aggregates_can_be_asked(made: Any, tmp_path: Path) -> None:
+    (tmp_path / "visits.csv").write_text("id,age,cost,county\n")
+    facts = {"age": unacorda.Bounds(0, 120), "cost": unacorda.Bounds(0, 1000)}
+    columns = {**facts, "county": unacorda.Categories(["A", "B"])}
+    with unacorda.Session(
+        {"visits": tmp_path / "visits.csv"},
+        unit=unacorda.Person("id", max_rows=2),
+        budget=unacorda.PureDP(1),
+        columns=columns,
+    ) as session:
+        for example, _ in made.AGGREGATES.values():
+            told = session.explain(f"SELECT {example} AS a FROM visits", budget=unacorda.PureDP(1))
+            assert told.affordable, example
+
+
+def test_options_say_what_counts_where_they_are_left_out() -> None:
+    assert {name: one.default for name, one in OIDC.items() if one.default is not None} == {
+        field.name: list(field.default) if isinstance(field.default, tuple) else field.default
+        for field in fields(OidcSettings)
+        if field.name not in {"issuer", "audience"}
+    }
+    known = {field.name for field in fields(Dataset)} - {"name", "most_a_question"}
+    assert set(DATASET) == known
+    for options in (SERVER, DATASET, OIDC):
+        for name, one in options.items():
+            assert one.says.endswith("."), name
+            assert one.form, name
