@@ -51,7 +51,7 @@ def operations(endpoints: Mapping[str, Endpoint]) -> list[str]:
         lines += _fields(stated)
         lines += ["```sh", _request(one), "```", ""]
         answers = [
-            f"- {code}: {said['description']}"
+            f"- {code}: {said['description']}{_media(said)}"
             for code, said in sorted(stated["responses"].items())
             if "application/problem+json" not in said.get("content", {})
         ]
@@ -64,6 +64,12 @@ def operations(endpoints: Mapping[str, Endpoint]) -> list[str]:
     return lines
 
 
+def _media(said: Mapping[str, Any]) -> str:
+    """The media type of an answer that is no JSON."""
+    others = [f" (`{one}`)" for one in said.get("content", {}) if one != "application/json"]
+    return "".join(others)
+
+
 def _fields(stated: Mapping[str, Any]) -> list[str]:
     """The parameters and the members of the body."""
     rows = [
@@ -72,7 +78,7 @@ def _fields(stated: Mapping[str, Any]) -> list[str]:
     ]
     if "requestBody" in stated:
         schema = stated["requestBody"]["content"]["application/json"]["schema"]
-        for name, one in schema["properties"].items():
+        for name, one in schema.get("properties", {}).items():
             needed = "required" if name in schema["required"] else "in the body"
             kinds = one.get("oneOf", [one])
             kind = ", ".join(each["type"] for each in kinds)
@@ -88,10 +94,12 @@ def _request(one: Endpoint) -> str:
     words = [f'curl -s "{ADDRESS}{path}"']
     if one.method == "delete":
         words.append("-X DELETE")
-    if one.method == "post" and one.fields is None:
+    if one.method == "post" and one.fields is None and not one.record:
         words.append("-X POST")
     if not one.open:
         words.append('-H "Authorization: Bearer $TOKEN"')
+    if one.record:
+        words += ["-H 'Content-Type: application/json'", "--data-binary @release.json"]
     if one.fields is not None:
         names = {field.name for field in one.fields if field.required or field.name == "sql"}
         body = {name: value for name, value in SENT.items() if name in names}
