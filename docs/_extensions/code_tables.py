@@ -29,6 +29,8 @@ SENT = {
     "analyst": "eve",
 }
 """What the examples of requests send, by field."""
+ASKED = {"delta": "1e-6", "spreadsheet": "true"}
+"""What they ask for in the query string, other than a number."""
 
 
 def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
@@ -90,7 +92,8 @@ def _request(one: Endpoint) -> str:
     """A request of this operation, for a shell."""
     path = one.path.replace("{dataset}", "visits").replace("{id}", "$ID")
     if one.query:
-        path += f"?{one.query[0].name}=" + ("1e-6" if one.query[0].name == "delta" else "100")
+        name = one.query[0].name
+        path += f"?{name}={ASKED.get(name, '100')}"
     words = [f'curl -s "{ADDRESS}{path}"']
     if one.method == "delete":
         words.append("-X DELETE")
