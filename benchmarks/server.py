@@ -1,6 +1,6 @@
 """A server under load, and killed: requests a second, waiting times, memory, and what is kept.
 
-    python benchmarks/server.py [--seconds N] [--kills N] [--crash-seconds N] [--postgres]
+    python benchmarks/server.py [--seconds N] [--kills N] [--crash-seconds N] [--processes N]
 
 The server and its clients run on this machine alone, over loopback, and share its cores; everything
 is bounded in time and count. Load is of 100,000 rows of Parquet, ledger and store in SQLite, 1,000
@@ -251,10 +251,12 @@ def _odd(statuses: Counter[int]) -> str:
     return str(odd) if odd else ""
 
 
-def measure_crashes(row: Rows, folder: Path, *, kills: int, seconds: float, store: str) -> None:
-    """50 writers, 4 processes, of which one is killed every little while."""
+def measure_crashes(
+    row: Rows, folder: Path, *, kills: int, seconds: float, store: str, processes: int
+) -> None:
+    """50 writers, some processes, of which one is killed every little while."""
     analysts = [f"a{number}" for number in range(25)]
-    ports = [free_port() for _ in range(4)]
+    ports = [free_port() for _ in range(processes)]
     sizes: dict[str, Any] = {"budget": "3", "limit": "0.2", "datasets": 1, "analysts": analysts}
     paths = [
         written(folder, port=port, store=store, name=f"server{port}.toml", **sizes)
@@ -263,7 +265,7 @@ def measure_crashes(row: Rows, folder: Path, *, kills: int, seconds: float, stor
     config = read_config(paths[0])
     with opened(config.store) as answers:
         tokens = [make_token(answers, one, role="analyst") for one in analysts]
-    processes = [started(path) for path in paths]
+    running = [started(path) for path in paths]
     for port in ports:
         until_up(port, tokens[0])
     ended, statuses = threading.Event(), Counter[int]()
@@ -297,9 +299,9 @@ def measure_crashes(row: Rows, folder: Path, *, kills: int, seconds: float, stor
         while killed.total() < kills and time.monotonic() - start < seconds:
             until_up(ports[place], tokens[0])
             time.sleep(drawn.uniform(0.05, 2.0))
-            os.kill(processes[place].pid, signal.SIGKILL)
-            processes[place].wait()
-            processes[place] = started(paths[place])
+            os.kill(running[place].pid, signal.SIGKILL)
+            running[place].wait()
+            running[place] = started(paths[place])
             killed[place] += 1
 
     killers = [threading.Thread(target=kill, args=(place,)) for place in range(len(ports))]
@@ -314,7 +316,7 @@ def measure_crashes(row: Rows, folder: Path, *, kills: int, seconds: float, stor
         ended.set()
         for one in writers:
             one.join()
-        for process in processes:
+        for process in running:
             process.kill()
             process.wait()
     paid, committed, kept = _check(config.ledger, config.store, answered)
@@ -359,6 +361,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0, help="of each load")
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--crash-seconds", type=float, default=300.0, help="at most, of each store")
+    parser.add_argument("--processes", type=int, default=4, help="which are killed in turn")
     parser.add_argument("--postgres", action="store_true", help="crashes on PostgreSQL too")
     add_json(parser)
     given = parser.parse_args()
@@ -383,7 +386,7 @@ def measure_all_crashes(report: Report, given: argparse.Namespace) -> None:
     for store in stores:
         with tempfile.TemporaryDirectory() as folder:
             most = {"kills": given.kills, "seconds": given.crash_seconds}
-            measure_crashes(row, Path(folder), **most, store=store)
+            measure_crashes(row, Path(folder), **most, store=store, processes=given.processes)
 
 
 if __name__ == "__main__":
