@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.server.test_oidc import LocalIssuer
 from tests.server.test_running import configured, running
 
 from unacorda.server.config import read_config
@@ -33,10 +34,10 @@ TABS = 120
 
 
 class Site:
-    """A server in a process of its own, tokens for it, and a browser."""
+    """A server in a process of its own, tokens for it, a browser, and an organization's issuer."""
 
-    def __init__(self, url: str, tokens: dict[str, str], browser: Any) -> None:
-        self.url, self.tokens, self.browser = url, tokens, browser
+    def __init__(self, url: str, tokens: dict[str, str], browser: Any, issuer: LocalIssuer) -> None:
+        self.url, self.tokens, self.browser, self.issuer = url, tokens, browser, issuer
 
     @contextmanager
     def page(self, **options: Any) -> Iterator[Any]:
@@ -57,7 +58,7 @@ class Site:
         assert not faults
 
     def is_away(self, url: str) -> bool:
-        return not url.startswith(f"{self.url}/")
+        return not url.startswith((f"{self.url}/", f"{self.issuer.url}/authorize?"))
 
     def sign_in(self, page: Any, name: str) -> None:
         page.goto("/sign-in")
@@ -72,6 +73,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     if CHROMIUM is None:
         pytest.skip("there is no Chromium")
     path = configured(tmp_path_factory.mktemp("served"))
+    issuer = LocalIssuer()
+    block = f'[oidc]\nissuer = "{issuer.url}"\naudience = "unacorda"\nclient_id = "page"\n'
+    path.write_text(f"{path.read_text()}{block}")
     config = read_config(path)
     arguments = ["--no-sandbox"] if os.name == "posix" and os.getuid() == 0 else []
     with running(path), playwright.sync_playwright() as started:
@@ -82,9 +86,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             }
         browser = started.chromium.launch(executable_path=CHROMIUM, args=arguments)
         try:
-            yield Site(config.public_url, tokens, browser)
+            yield Site(config.public_url, tokens, browser, issuer)
         finally:
             browser.close()
+            issuer.close()
 
 
 def violations(page: Any) -> list[str]:
@@ -163,7 +168,8 @@ def tab_to(page: Any, selector: str) -> None:
 def test_the_keyboard_alone_goes_from_sign_in_to_an_answer(site: Site) -> None:
     with site.page() as page:
         page.goto("/")
-        page.keyboard.type(site.tokens["ana"])  # the field has the focus
+        page.wait_for_selector("#token:focus")
+        page.keyboard.type(site.tokens["ana"])
         page.keyboard.press("Enter")
         page.wait_for_selector("nav")
         tab_to(page, "a.skip")
@@ -230,3 +236,48 @@ def test_it_works_without_script(site: Site) -> None:
         page.click("form[data-once] button.main")
         page.wait_for_selector(".answer-table")
         assert "±" in page.inner_text(".answer-table")
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_a_browser_signs_in_by_the_organization(site: Site, *, script: bool) -> None:
+    """Away to the issuer and back, with the strict cookie of the page that comes after."""
+    with site.page(java_script_enabled=script) as page:
+        page.goto("/sign-in")
+        page.click("text=Sign in with your organization")
+        page.wait_for_selector("nav")
+        assert page.url == f"{site.url}/"
+        assert "ana" in page.inner_text(".who")
+        page.goto("/history")
+        assert page.url.endswith("/history")
+
+
+def test_light_and_dark_are_chosen_and_kept(site: Site) -> None:
+    with site.page(color_scheme="light") as page:
+        page.goto("/sign-in")
+        color = "getComputedStyle(document.body).backgroundColor"
+        light = page.evaluate(color)
+        page.select_option("#scheme", "dark")
+        dark = page.evaluate(color)
+        assert dark != light
+        page.reload()
+        assert page.evaluate(color) == dark
+        assert page.input_value("#scheme") == "dark"
+        check_screen(page, 1280)
+        page.select_option("#scheme", "")
+        page.reload()
+        assert page.evaluate(color) == light
+
+
+def test_no_other_site_shows_it_in_a_frame(site: Site) -> None:
+    with site.page() as page:
+        page.goto("/sign-in")
+        page.evaluate("window.stop()")
+        context = page.context
+        other = context.new_page()
+        other.route("**/frame.test/", lambda route: route.fulfill(
+            content_type="text/html", body=f'<iframe src="{site.url}/sign-in"></iframe>'
+        ))  # fmt: skip
+        other.goto("http://frame.test/")
+        other.wait_for_timeout(500)
+        assert all("sign-in" not in (one.url if one.name else "") for one in other.frames)
+        assert other.frames[-1].locator("#token").count() == 0

@@ -183,7 +183,9 @@ def test_accounts_are_shown_verified_and_priced_again(ask: Served) -> None:
     assert (visits["spent"]["rho"], labs["spent"]["epsilon"]) == ("1/100", "0")
     shown = ask("GET", f"{ADMIN}/analysts", of="office").json()["datasets"]
     assert [one["analyst"] for one in shown["visits"]] == ["ana", "ben"]
+    assert "newest" not in labs
     verified = ask("GET", f"{ADMIN}/datasets/visits/verify", of="office").json()
+    assert visits["newest"] == {"sequence": verified["entries"], "digest": verified["digest"]}
     entries = ask("GET", f"{ADMIN}/datasets/visits/ledger", of="office").json()["entries"]
     assert verified == {"entries": len(entries), "digest": entries[-1]["digest"]}
     page = ask("GET", f"{ADMIN}/datasets/visits/ledger?after=3", of="office").json()["entries"]

@@ -369,7 +369,7 @@ def test_unknown_addresses_are_pages_for_browsers_alone(ask: Served) -> None:
     found = page.get("/nix", accept="text/html,application/xhtml+xml")
     assert found.status_code == 404
     assert found.headers["content-type"].startswith("text/html")
-    assert "There is no such address" in found.text
+    assert "There is nothing here" in found.text
     assert found.headers["content-security-policy"].startswith("default-src 'none'; script-src")
     for path, accept in (("/nix", "application/json"), ("/nix", "*/*"), ("/v1/nix", "text/html")):
         plain = page.get(path, accept=accept)
@@ -408,6 +408,8 @@ def test_what_the_builder_cannot_show_of_an_older_question_is_kept(tmp_path: Pat
         asked = ask("POST", "/v1/datasets/visits/ask", body)
         assert asked.status_code == 201, asked.text
         page, name = browser(ask), asked.headers["location"].rpartition("/")[2]
+        public = ask("GET", "/v1/datasets/visits").json()["public"]
+        assert public["regions"]["region"]["type"] == "VARCHAR"
         assert 'join "regions"' in html.unescape(page.get(f"/answers/{name}").text)
         like = page.get(f"/ask/visits?like={name}").text
         kept = [html.unescape(one) for one in re.findall(r'name="kept" value="([^"]*)"', like)]

@@ -52,6 +52,7 @@ def test_an_analyst_finds_their_data_sets(ask: Served) -> None:
     assert said["left"] == {"guarantee": "ZCDP", "rho": "1/10", "delta": "0"}
     assert said["tables"]["visits"]["age"]["fact"]["kind"] == "bounds"
     assert "total_left" not in said
+    assert (said["public"], said["joins"]) == ({}, {"visits": ["patient"]})
 
 
 def test_explaining_is_free_and_asking_is_not(ask: Served) -> None:

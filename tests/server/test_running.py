@@ -42,7 +42,8 @@ def running(path: Path) -> Iterator[tuple[subprocess.Popen[bytes], httpx.Client]
     config = read_config(path)
     with opened(config.store) as store:
         token = make_token(store, "ana", role="analyst")
-    process = subprocess.Popen([sys.executable, "-m", "unacorda", "serve", str(path)])
+    command = [sys.executable, "-m", "unacorda", "serve", str(path)]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)  # its log
     headers = {"Authorization": f"Bearer {token}"}
     with httpx.Client(base_url=config.public_url, headers=headers, timeout=60) as client:
         try:

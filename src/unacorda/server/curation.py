@@ -215,6 +215,9 @@ class Curation:
             said["budget"] = guarantee_as_json(self._ledger.account(name).budget)
             said["spent"] = guarantee_as_json(self._ledger.spent(name))
             said["left"] = guarantee_as_json(self._ledger.remaining(name))
+            known = [one for one in (self._ledger.newest(name), self._store.seen(name)) if one]
+            if known:
+                said["newest"] = dict(zip(("sequence", "digest"), max(known), strict=True))
         if found is not None:
             said["protects"] = str(found.session.unit)
             said["other_limits"] = {

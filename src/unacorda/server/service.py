@@ -33,6 +33,7 @@ from unacorda.query.plan.query import Query
 from unacorda.query.results.explanation import Explanation
 from unacorda.query.results.record import verify_record
 from unacorda.query.results.simulation import Assume
+from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Auto, Person, Row, Unit
 from unacorda.query.session import Session
 from unacorda.query.settings import Dataset, guarantee_of
@@ -205,16 +206,13 @@ class Service:
             "spent": guarantee_as_json(session.spent),
             "left": guarantee_as_json(session.remaining),
             "tables": {
-                table: {
-                    column: {
-                        "type": kind,
-                        "fact": encode(session.table(table).scope.facts.get(column)),
-                    }
-                    for column, kind in session.table(table).scope.types.items()
-                }
-                for table in session.tables
+                table: _columns_as_json(session.table(table).scope) for table in session.tables
             },
-            "public": sorted(found.settings.public),
+            "public": {
+                table: _columns_as_json(one.scope)
+                for table, one in session.table(session.tables[0]).rows.public.items()
+            },
+            "joins": _joins(session),
             "purpose_required": found.settings.purpose_required,
             "reuse": self.config.reuse,
         }
@@ -570,6 +568,23 @@ def assumed(body: Mapping[str, Any]) -> Assume | None:
         detail = 'Assumptions are such as {"rows": 1000}: the rows in a group.'
         raise Problem("refused", detail, {"pointer": "/assuming"})
     return Assume(rows=stated["rows"])
+
+
+def _columns_as_json(scope: TableSchema) -> dict[str, dict[str, Any]]:
+    """By name the type and the public fact of each column of a table."""
+    return {
+        column: {"type": kind, "fact": encode(scope.facts.get(column))}
+        for column, kind in scope.types.items()
+    }
+
+
+def _joins(session: Session) -> dict[str, list[str]]:
+    """By table the columns that name the person, on which private tables are joined."""
+    unit = session.unit
+    if not isinstance(unit, Person):
+        return {}
+    ids = {table: unit.in_table(table).id for table in session.tables}
+    return {table: [one] if isinstance(one, str) else list(one) for table, one in ids.items()}
 
 
 def _as_text(body: Mapping[str, Any]) -> str:

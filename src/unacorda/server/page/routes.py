@@ -70,7 +70,7 @@ _LOG = logging.getLogger("unacorda.server")
 _STATIC: Final = Path(__file__).parent / "static"
 _STATIC_TYPES: Final = {
     "page.css": "text/css; charset=utf-8",
-    "page.js": "text/javascript; charset=utf-8",
+    **dict.fromkeys(("page.js", "scheme.js"), "text/javascript; charset=utf-8"),
     "icon.svg": "image/svg+xml",
 }
 _WAIT_SECONDS: Final = 10.0  # for an answer, before a page says that it runs

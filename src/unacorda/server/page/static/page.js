@@ -124,3 +124,20 @@ document.querySelectorAll("[data-copy]").forEach((button) => {
     button.textContent = "Copied";
   });
 });
+
+const scheme = document.getElementById("scheme");
+scheme.value = document.documentElement.dataset.scheme || "";
+scheme.addEventListener("change", () => {
+  if (scheme.value) document.documentElement.dataset.scheme = scheme.value;
+  else delete document.documentElement.dataset.scheme;
+  try { localStorage.setItem("unacorda-scheme", scheme.value); } catch { /* it holds for this page */ }
+});
+
+document.querySelectorAll("[data-search]").forEach((field) => {
+  const lines = [...field.closest("details").querySelectorAll("li")];
+  field.addEventListener("input", () => {
+    const low = field.value.trim().toLowerCase();
+    lines.forEach((line) => { line.hidden = !line.textContent.toLowerCase().includes(low); });
+  });
+  field.addEventListener("keydown", (event) => { if (event.key === "Enter") event.preventDefault(); });
+});
