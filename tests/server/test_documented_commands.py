@@ -19,14 +19,15 @@ from tests.support.seams import open_ledger
 from unacorda import ZCDP
 
 ROOT = Path(__file__).parents[2]
+PAGES = ("server", "server/operation", "server/page", "server/guarantees", "server-administration")
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`(unacorda [^`]*server\.toml[^`]*)`")
 WAIT = "until curl -s -o /dev/null http://127.0.0.1:8040/openapi.json; do sleep 0.2; done\n"
 
 
 def script() -> str:
-    """The blocks of the page in order, the server in the background."""
-    text = (ROOT / "docs" / "server.md").read_text()
+    """The blocks of the pages in order, the server in the background."""
+    text = "".join((ROOT / "docs" / f"{page}.md").read_text() for page in PAGES[:2])
     lines = ["set -euo pipefail\n"]
     for kind, block in BLOCK.findall(text):
         if kind == "python":
@@ -42,13 +43,13 @@ def script() -> str:
 
 
 def inline(folder: str) -> list[str]:
-    """The commands within the text of both pages, about the example."""
+    """The commands within the text of the pages, about the example."""
     found = []
-    for page in ("server", "server-administration"):
+    for page in PAGES:
         text = (ROOT / "docs" / f"{page}.md").read_text()
         for number, one in enumerate(INLINE.findall(text)):
             said = one.replace("demo/", "").replace("server.toml", "demo/server.toml")
-            found.append(said.replace("FOLDER", f"{folder}/{page}{number}"))
+            found.append(said.replace("FOLDER", f"{folder}/{Path(page).name}{number}"))
     return found
 
 
