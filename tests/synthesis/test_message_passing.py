@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tests.synthesis.dense_models import dense, summed
 
 from unacorda.errors import InvalidParameter
-from unacorda.synthesis.junction_tree import JunctionTree, tree_cells
+from unacorda.synthesis.junction_tree import ColumnGraph, FactorTree, JunctionTree
 from unacorda.synthesis.model import MarginalModel
 
 SIZES = (2, 3, 4, 2, 3, 2)
@@ -76,6 +76,48 @@ def test_huge_factors_neither_overflow_nor_vanish() -> None:
     assert found[1, 1] == pytest.approx(1)
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_messages_of_factors_are_those_of_their_logarithms(shape: list[tuple[int, ...]]) -> None:
+    tree = JunctionTree(SIZES, shape)
+    generator = np.random.default_rng(len(shape))
+    logs = [3 * generator.normal(size=clique) for clique in tree.shapes]
+    logs = [table - table.max() for table in logs]
+    by_logs = tree.calibrate(logs)
+    found = tree.calibrate_products([np.exp(table) for table in logs])
+    assert found is not None
+    assert found.log_total == pytest.approx(by_logs.log_total, abs=1e-12)
+    for one, other in zip(found.cliques, by_logs.cliques, strict=True):
+        assert np.abs(one - other).max() < 1e-14
+    for one, other in zip(found.separators, by_logs.separators, strict=True):
+        assert np.abs(one - other).max() < 1e-14
+
+
+def test_factors_too_small_for_floats_are_told() -> None:
+    tree = JunctionTree((2, 2, 2), [(0, 1), (1, 2)])
+    small = [np.ones((2, 2)), np.exp(np.array([[-900.0, -900], [0, 0]]))]
+    assert tree.calibrate_products(small) is None
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_tables_of_a_clique_are_multiplied_and_its_cells_summed(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    clique, count = (0, 1, 3, 4, 5), int(generator.integers(0, 7))
+    sets = [
+        tuple(sorted(generator.choice(clique, size=int(generator.integers(0, 4)), replace=False)))
+        for _ in range(count)
+    ]
+    tables = [generator.random([SIZES[a] for a in held]) for held in sets]
+    tree, product = FactorTree(clique, sets, SIZES), np.empty([SIZES[a] for a in clique])
+    tree.multiply(tables, out=product)
+    expected = np.ones_like(product)
+    for table, held in zip(tables, sets, strict=True):
+        expected *= table.reshape([SIZES[a] if a in held else 1 for a in clique])
+    assert np.abs(product - expected).max() < 1e-14
+    for found, held in zip(tree.sums(product), sets, strict=True):
+        out = tuple(axis for axis, a in enumerate(clique) if a not in held)
+        assert np.abs(found - product.sum(axis=out)).max() < 1e-12
+
+
 def test_conditions_give_conditional_probabilities() -> None:
     generator = np.random.default_rng(3)
     sets: list[tuple[int, ...]] = [(0, 1), (1, 2), (3, 4)]
@@ -101,7 +143,7 @@ def test_cliques_hold_the_sets_and_any_two_share_what_lies_between() -> None:
         ]
         tree = JunctionTree(SIZES, sets)
         assert all(tree.home(columns) is not None for columns in sets)
-        assert tree.cells == tree_cells(SIZES, sets)
+        assert tree.cells == ColumnGraph(SIZES, sets).cells
         assert tree.cells == sum(math.prod(SIZES[a] for a in c) for c in tree.cliques)
         for column in range(6):  # the cliques that hold a column are connected
             held = [i for i, clique in enumerate(tree.cliques) if column in clique]

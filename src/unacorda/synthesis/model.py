@@ -18,9 +18,11 @@ inference for differential privacy", Section 3; the ridge: docs/proofs/synthesis
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -28,10 +30,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unacorda.errors import InvalidParameter
-from unacorda.extras import later
 from unacorda.synthesis.junction_tree import (
     Beliefs,
     Columns,
+    FactorTree,
     Floats,
     JunctionTree,
     broadcast,
@@ -40,14 +42,17 @@ from unacorda.synthesis.junction_tree import (
 
 __all__ = ["MarginalModel", "NoisyMarginal", "average", "fit_model", "ridge_of"]
 
-optimize: Any = later("scipy.optimize")
-
 _FEWEST: Final = 10.0  # sigma over the rows of the smallest mean cell that counts
 _MOST: Final = 4.0  # the rows of the largest one over sigma
 _ITERATIONS: Final = 200
 _TOLERANCE: Final = 1e-9
 _NO_FACTOR: Final = 0.0
 _FEW_CELLS: Final = 1 << 13
+_FIRST_STEP: Final = 0.3  # of the rows: curvatures are near 1 over these
+_REMEMBERED: Final = 10  # moves
+_STEPS: Final = 12
+_DECREASE: Final = 1e-4
+_CURVATURE: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,7 +278,10 @@ def fit_model(
 
 
 class _Problem:
-    """The convex function of all potentials, as one vector, scaled to curvatures near 1."""
+    """The convex function of all potentials, as one vector, scaled to curvatures near 1.
+
+    Columns are in the order of their sizes here: loops over the last axis are long.
+    """
 
     def __init__(
         self,
@@ -283,20 +291,37 @@ class _Problem:
         rows: float,
         ridge: float | None,
     ) -> None:
-        self.tree, self.rows = empty.tree, rows
-        self.sets = [seen.columns for seen in marginals]
-        self.base = _zeros(self.tree)
-        for columns, cells in empty.possible.items():
-            _add(self.base, self.tree, columns, np.where(cells, _NO_FACTOR, -math.inf))
+        self.rows = rows
+        by_size = sorted(range(len(empty.sizes)), key=empty.sizes.__getitem__)
+        sizes = [empty.sizes[a] for a in by_size]
+        self.place = {a: place for place, a in enumerate(by_size)}
+        self.given = [seen.columns for seen in marginals]
+        self.sets = [self._sorted(columns) for columns in self.given]
+        self.masks = {
+            self._sorted(columns): self._turned(np.where(cells, _NO_FACTOR, -math.inf), columns)
+            for columns, cells in empty.possible.items()
+        }
+        self.tree = JunctionTree(sizes, [*self.sets, *self.masks])
+        self.products = [np.empty(shape) for shape in self.tree.shapes]
         self.ends = np.cumsum([0, *(seen.counts.size for seen in marginals)])
-        self.above = _least_supersets(self.sets, empty.tree.sizes)
+        self.parts = [slice(start, end) for start, end in itertools.pairwise(self.ends.tolist())]
+        self.shapes = [tuple(sizes[a] for a in columns) for columns in self.sets]
+        homes = [self.tree.home(columns) for columns in self.sets]
+        self.at = [
+            [i for i, home in enumerate(homes) if home == k] for k in range(len(self.tree.cliques))
+        ]
+        self.factors = [
+            FactorTree(clique, [self.sets[i] for i in held], sizes)
+            for clique, held in zip(self.tree.cliques, self.at, strict=True)
+        ]
         targets, variances, ridges = [], [], []
         for seen in marginals:
             can = np.ones(seen.counts.shape, np.bool_)
             if empty.possible:
                 can = empty.marginal(seen.columns) > 0
             shift = (rows - float(seen.counts[can].sum())) / int(can.sum())
-            targets.append(np.where(can, seen.counts + shift, 0.0).ravel())
+            target = np.where(can, seen.counts + shift, 0.0)
+            targets.append(self._turned(target, seen.columns).ravel())
             tau = ridge_of(seen, rows=rows) if ridge is None else ridge
             variances.append(np.full(seen.counts.size, seen.variance))
             ridges.append(np.full(seen.counts.size, tau * seen.variance))
@@ -306,75 +331,143 @@ class _Problem:
         curvature = np.maximum(self.target, 0.0) + deviation + self.ridge
         self.scale = 1 / np.sqrt(curvature)
 
+    def _sorted(self, columns: Columns) -> Columns:
+        """The places of the columns by size."""
+        return tuple(sorted(self.place[a] for a in columns))
+
+    def _turned(self, table: NDArray[Any], columns: Columns) -> NDArray[Any]:
+        """A table over columns with its axes by size."""
+        return table.transpose(np.argsort([self.place[a] for a in columns]))
+
     def potentials(self, scaled: Floats) -> dict[Columns, Floats]:
         theta = scaled * self.scale
-        return {
-            columns: theta[self.ends[i] : self.ends[i + 1]].reshape(
-                [self.tree.sizes[a] for a in columns]
-            )
-            for i, columns in enumerate(self.sets)
-        }
+        found = {}
+        for columns, table in zip(self.given, self._tables(theta), strict=True):
+            places = [self.place[a] for a in columns]
+            found[columns] = table.transpose(np.argsort(np.argsort(places)))
+        return found
+
+    def start(self, potentials: Mapping[Columns, Floats]) -> Floats:
+        """The vector of these potentials, 0 where there are none."""
+        first = np.zeros(self.target.size)
+        for columns, part in zip(self.given, self.parts, strict=True):
+            if columns in potentials:
+                first[part] = self._turned(potentials[columns], columns).ravel()
+        scaled: Floats = first / self.scale
+        return scaled
 
     def value(self, scaled: Floats) -> tuple[float, Floats]:
         """The function over N, and its gradient."""
-        factors = [table.copy() for table in self.base]
-        tables = self.potentials(scaled)
-        for columns, above in self.above.items():
-            if above is None:
-                _add(factors, self.tree, columns, tables[columns])
-            else:
-                wide = broadcast(tables[columns], columns, above, self.tree.sizes)
-                tables[above] = tables[above] + wide
-        beliefs = self.tree.calibrate(factors)
-        found: dict[Columns, Floats] = {}
-        for columns, above in reversed(self.above.items()):
-            if above is None:
-                home = self.tree.home(columns)
-                assert home is not None
-                found[columns] = sum_to(beliefs.cliques[home], self.tree.cliques[home], columns)
-            else:
-                found[columns] = sum_to(found[above], above, columns)
         theta = scaled * self.scale
-        value = self.rows * beliefs.log_total - theta @ self.target
-        value += (self.ridge * theta) @ theta / 2
-        marginals = np.concatenate([np.zeros(0), *(found[c].ravel() for c in self.sets)])
-        gradient = self.rows * marginals - self.target + self.ridge * theta
+        beliefs = self._beliefs(theta)
+        marginals = np.empty_like(theta)
+        for held, factors, belief in zip(self.at, self.factors, beliefs.cliques, strict=True):
+            for i, table in zip(held, factors.sums(belief), strict=True):
+                marginals[self.parts[i]] = table.ravel()
+        bent = self.ridge * theta
+        value = self.rows * beliefs.log_total + float(theta @ (bent / 2 - self.target))
+        gradient = self.rows * marginals - self.target + bent
         return value / self.rows, gradient * self.scale / self.rows
+
+    def _beliefs(self, theta: Floats) -> Beliefs:
+        """Of the model with these potentials."""
+        if not self.masks:
+            tops = np.maximum.reduceat(theta, self.ends[:-1])
+            tables = self._tables(np.exp(theta - np.repeat(tops, np.diff(self.ends))))
+            for held, factors, product in zip(self.at, self.factors, self.products, strict=True):
+                factors.multiply([tables[i] for i in held], out=product)
+            found = self.tree.calibrate_products(self.products)
+            if found is not None:
+                return replace(found, log_total=found.log_total + float(tops.sum()))
+        logs = _zeros(self.tree)
+        pairs = zip(self.sets, self._tables(theta), strict=True)
+        for columns, table in itertools.chain(pairs, self.masks.items()):
+            _add(logs, self.tree, columns, table)
+        return self.tree.calibrate(logs)
+
+    def _tables(self, vector: Floats) -> list[Floats]:
+        """A vector as a table for each set of columns."""
+        return [
+            vector[part].reshape(shape) for part, shape in zip(self.parts, self.shapes, strict=True)
+        ]
 
     def minimize(
         self, start: Mapping[Columns, Floats], *, iterations: int, tolerance: float
     ) -> Floats:
-        first = np.zeros(self.target.size)
-        for i, columns in enumerate(self.sets):
-            if columns in start:
-                first[self.ends[i] : self.ends[i + 1]] = start[columns].ravel()
+        first = self.start(start)
         if not first.size:
             return first
-        found = optimize.minimize(
+        slope = 1e6 * tolerance / math.sqrt(self.rows)
+        return _descend(
             self.value,
-            first / self.scale,
-            jac=True,
-            method="L-BFGS-B",
-            options={
-                "maxiter": iterations,
-                "maxcor": 10,
-                "ftol": tolerance,
-                "gtol": 1e6 * tolerance / math.sqrt(self.rows),
-            },
+            first,
+            iterations=iterations,
+            tolerance=tolerance,
+            slope=slope,
+            first=_FIRST_STEP * self.rows,
         )
-        best: Floats = found.x
-        return best
 
 
-def _least_supersets(
-    sets: Sequence[Columns], sizes: Sequence[int]
-) -> dict[Columns, Columns | None]:
-    """Of each set, smaller ones first, the one with the fewest cells that holds it and more."""
-    found: dict[Columns, Columns | None] = {}
-    for columns in sorted(sets, key=len):
-        holding = [other for other in sets if set(columns) < set(other)]
-        cells = {other: math.prod(sizes[a] for a in other) for other in holding}
-        found[columns] = min(cells, key=cells.__getitem__, default=None)
+def _descend(
+    function: Callable[[Floats], tuple[float, Floats]],
+    point: Floats,
+    *,
+    iterations: int,
+    tolerance: float,
+    slope: float,
+    first: float,
+) -> Floats:
+    """Minimize a smooth convex function from a point, by L-BFGS.
+
+    function: its value and gradient; tolerance: of the value, relative; slope: of the gradient;
+    first: the first step along it. Source: Nocedal and Wright 2006, "Numerical Optimization",
+    Algorithms 7.4 and 7.5; steps meet the conditions of Wolfe (3.6), found by parabolas.
+    """
+    value, gradient = function(point)
+    moves: deque[tuple[Floats, Floats, float]] = deque(maxlen=_REMEMBERED)
+    for _ in range(iterations):
+        if np.abs(gradient).max() <= slope:
+            break
+        direction = _direction(gradient, moves)
+        down = float(gradient @ direction)
+        step = 1.0 if moves else first
+        low, high = 0.0, math.inf
+        for _ in range(_STEPS):
+            there = point + step * direction
+            next_value, next_gradient = function(there)
+            rise = next_value - value - step * down
+            if not rise <= (_DECREASE - 1) * step * down:
+                # The least of the parabola through both values and the slope, not too near.
+                least = -down * step**2 / (2 * rise) if math.isfinite(rise) else low
+                high, step = step, min(max(least, (9 * low + step) / 10), (low + step) / 2)
+            elif float(next_gradient @ direction) < _CURVATURE * down:
+                low, step = step, 2 * step if high == math.inf else (step + high) / 2
+            else:
+                break
+        if not next_value <= value:
+            break
+        change, bend = there - point, next_gradient - gradient
+        if (along := float(change @ bend)) > 0:
+            moves.append((change, bend, along))
+        fall = (value - next_value) / max(abs(value), abs(next_value), 1.0)
+        point, value, gradient = there, next_value, next_gradient
+        if fall <= tolerance:
+            break
+    return point
+
+
+def _direction(gradient: Floats, moves: Sequence[tuple[Floats, Floats, float]]) -> Floats:
+    """Down, by the curvature that the moves of points and gradients show."""
+    found = -gradient
+    weights = []
+    for change, bend, along in reversed(moves):
+        weights.append(float(change @ found) / along)
+        found -= weights[-1] * bend
+    if moves:
+        _, bend, along = moves[-1]
+        found *= along / float(bend @ bend)
+    for (change, bend, along), weight in zip(moves, reversed(weights), strict=True):
+        found += (weight - float(bend @ found) / along) * change
     return found
 
 

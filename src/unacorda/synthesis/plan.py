@@ -22,7 +22,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.parameters import whole
 from unacorda.privacy.events.fields import keep
 from unacorda.synthesis.domain import BinnedColumn, CategoryColumn, Domain, Scalar
-from unacorda.synthesis.junction_tree import Columns, tree_cells
+from unacorda.synthesis.junction_tree import ColumnGraph, Columns
 from unacorda.synthesis.model import MarginalModel
 
 __all__ = ["MOST_ROWS", "Condition", "Masks", "SynthesisPlan", "check_condition"]
@@ -131,7 +131,7 @@ class SynthesisPlan:
         """Raise InvalidParameter where a model that only keeps the conditions is too large."""
         sets = {self.domain.places(list(condition)) for condition in self.never}
         most = max(self.max_cells, _CONSTRAINT_CELLS)
-        if sets and tree_cells(self.domain.sizes, sets) > most:
+        if sets and ColumnGraph(self.domain.sizes, sets).cells > most:
             names = sorted({name for condition in self.never for name in condition})
             raise InvalidParameter(
                 "never",

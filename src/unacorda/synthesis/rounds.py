@@ -25,7 +25,7 @@ import numpy as np
 
 from unacorda.mechanisms.additive.integer import DiscreteLaplace
 from unacorda.synthesis.charges import CountNoise, Shares
-from unacorda.synthesis.junction_tree import Columns, tree_cells
+from unacorda.synthesis.junction_tree import ColumnGraph, Columns
 from unacorda.synthesis.model import MarginalModel, NoisyMarginal, average, fit_model
 from unacorda.synthesis.plan import SynthesisPlan
 from unacorda.synthesis.sensitivity import CountSensitivity
@@ -172,13 +172,17 @@ class Rounds:
         deviation, absolute = float(noise.standard_deviation), _absolute(noise)
         used = (self.spent + count * each) / self.amount
         limit = self.plan.max_cells * min(1.0, float(used))
-        candidates = self._candidates(limit, deviation=deviation)
+        several = [held for held in self.marginals if len(held) > 1]
+        graphs = [ColumnGraph(self.sizes, [*several, *self.possible])]  # by tables of this round
+        candidates = self._candidates(graphs[0], limit, deviation=deviation)
 
         def apart(candidate: Candidate, chosen: Sequence[Candidate]) -> bool:
             own = set(candidate.columns)
             if any(len(own & set(other.columns)) >= 2 for other in chosen):
                 return False
-            return self._fits(candidate.columns, [one.columns for one in chosen], limit)
+            for other in chosen[len(graphs) - 1 :]:
+                graphs.append(graphs[-1].joined(other.columns))
+            return graphs[-1].joined(candidate.columns).cells <= limit
 
         chosen = self.private.choose(candidates, count=count, amount=each * share, apart=apart)
         self.spent += each * share * len(chosen)
@@ -205,14 +209,16 @@ class Rounds:
             self.watch(summary)
         return summary.moved
 
-    def _candidates(self, limit: float, *, deviation: float) -> list[Candidate]:
+    def _candidates(self, graph: ColumnGraph, limit: float, *, deviation: float) -> list[Candidate]:
+        """The tables of a junction tree within the limit, with what the model expects of them."""
         fitting = [columns for columns in self.weights if self.cells[columns] <= limit]
         if len(fitting) > _MOST_SCORED:
             drawn = self.generator.choice(len(fitting), _MOST_SCORED, replace=False)
             fitting = [fitting[i] for i in sorted(drawn.tolist())]
         rows, found = self.rows, []
         for columns in fitting:
-            if not self._fits(columns, [], limit):
+            held = self.model.tree.home(columns) is not None
+            if not held and graph.joined(columns).cells > limit:
                 continue
             found.append(
                 Candidate(
@@ -223,13 +229,6 @@ class Rounds:
                 )
             )
         return found
-
-    def _fits(self, columns: Columns, chosen: Sequence[Columns], limit: float) -> bool:
-        """Whether the junction tree with the table stays within the limit."""
-        if not chosen and self.model.tree.home(columns) is not None:
-            return True
-        several = [held for held in self.marginals if len(held) > 1]
-        return tree_cells(self.sizes, [*several, *self.possible, *chosen, columns]) <= limit
 
     def _measure(self, columns: Columns, amount: Fraction) -> None:
         seen = self.private.measure(columns, amount=amount)

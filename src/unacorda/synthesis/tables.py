@@ -142,7 +142,7 @@ def score(counts: Counts, candidate: Candidate) -> int:
     >>> score(np.array([3, 2]), table) / 2**16
     4.0
     """
-    exact = np.clip(counts, 0, _MOST_ROWS) << GRID_LOG2
+    exact = _clamped(counts) << GRID_LOG2
     differences = np.abs(exact - _on_grid(candidate.expected))
     above = np.maximum(differences - _on_grid(candidate.threshold), 0)
     # In halves, so that no sum leaves 64 bits.
@@ -257,7 +257,7 @@ class PrivateTables:
         return [int(one) for one in noisy], noise
 
     def _exact(self, columns: Columns) -> Counts:
-        return np.clip(self._source.counts(columns), 0, _MOST_ROWS)
+        return _clamped(self._source.counts(columns))
 
     def _pay(self, amount: Fraction, event: Event) -> None:
         """Take the amount out of what is left; nothing is read before."""
@@ -274,6 +274,11 @@ class Apart(Protocol):
     def __call__(self, candidate: Candidate, chosen: Sequence[Candidate], /) -> bool:
         """True where it may."""
         ...
+
+
+def _clamped(counts: Counts) -> Counts:
+    """Counts from 0 to 2^40."""
+    return np.minimum(np.maximum(counts, 0), _MOST_ROWS)
 
 
 def _on_grid(value: Any) -> NDArray[np.int64]:
