@@ -229,11 +229,33 @@ class SeededBits:
         return False
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """The next ``count`` words of the stream that the seed fixes."""
+        """Draw the next words of the stream that the seed fixes.
+
+        Parameters
+        ----------
+        count
+            How many, 0 or above.
+
+        Returns
+        -------
+        ndarray
+            Words of 64 bits.
+        """
         return self._stream.words(_counted(count))
 
     def below(self, bound: int) -> int:
-        """An integer, exactly uniform on {0, ..., bound - 1} over the choice of the key."""
+        """Draw an integer, exactly uniform on {0, ..., bound - 1} over the choice of the key.
+
+        Parameters
+        ----------
+        bound
+            A whole number, 1 or above.
+
+        Returns
+        -------
+        int
+            The next number of the stream that the seed fixes.
+        """
         return _below(self, bound)
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:

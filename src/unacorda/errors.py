@@ -131,9 +131,21 @@ class InvalidParameter(UnacordaError, ValueError):
         return str(self).replace(f"{self.argument}={_show(self.value)} ", f"{self.argument} ")
 
     def about(self, argument: str, value: object, **changes: str) -> InvalidParameter:
-        """The same of another argument, as the one who reads it wrote it.
+        """Return the same error of another argument, as its caller wrote it.
 
-        changes: `expected`, `hint` or `column` in other words.
+        Parameters
+        ----------
+        argument
+            The name of the other argument.
+        value
+            What was given for it.
+        **changes
+            `expected`, `hint` or `column` in other words.
+
+        Returns
+        -------
+        InvalidParameter
+            A new error; `MissingBound` where this is one.
         """
         kept = ("expected", "hint", "lacks", "column")
         stated: Any = {name: getattr(self, name) for name in kept} | changes
@@ -141,14 +153,38 @@ class InvalidParameter(UnacordaError, ValueError):
         return kind(argument, value, **stated)
 
     def placed(self, text: str, place: tuple[int, int]) -> Self:
-        """The same; its message shows where in a text it is: first character, one past the last."""
+        """Return the same error with a mark under its place in a text.
+
+        Parameters
+        ----------
+        text
+            What was read.
+        place
+            Its first character, and one past its last.
+
+        Returns
+        -------
+        InvalidParameter
+            A copy, whose message shows the place.
+        """
         shown = copy.copy(self)
         shown.drawing = _marked(text, *place)
         shown.args = (f"{self.args[0]}{shown.drawing}", *self.args[1:])
         return shown
 
     def within(self, *names: object) -> Self:
-        """The same; `pointer` begins with these names of objects and places in lists."""
+        """Return the same error of something inside other objects.
+
+        Parameters
+        ----------
+        *names
+            Names of objects and places in lists, from the outside.
+
+        Returns
+        -------
+        InvalidParameter
+            A copy, whose `pointer` begins with them.
+        """
         shown = copy.copy(self)
         step = "".join(f"/{str(name).replace('~', '~0').replace('/', '~1')}" for name in names)
         shown.pointer = step + self.pointer

@@ -86,7 +86,23 @@ class Attack:
         return float((hits - alarms).max())
 
     def true_positive_rate(self, *, fpr: float) -> float:
-        """The largest share of members found at no more than this rate of false alarms."""
+        """Return the largest share of members found at no more than a rate of false alarms.
+
+        Parameters
+        ----------
+        fpr
+            The share of others that may be taken for members, from 0 to 1.
+
+        Returns
+        -------
+        float
+            The share of members found, from 0 to 1.
+
+        Raises
+        ------
+        InvalidParameter
+            For a rate outside of 0 to 1.
+        """
         allowed = checks.non_negative(fpr=fpr)
         if allowed > 1:
             raise InvalidParameter("fpr", fpr, expected="a number from 0 to 1")

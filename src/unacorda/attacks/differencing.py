@@ -42,7 +42,23 @@ class Exposed:
     deviation: float
 
     def value(self, answers: ArrayLike) -> float:
-        """What the answers say of the person."""
+        """Return what the answers say of the person.
+
+        Parameters
+        ----------
+        answers
+            A number for each question, in their order.
+
+        Returns
+        -------
+        float
+            The sum of the answers by their weights.
+
+        Raises
+        ------
+        InvalidParameter
+            For another number of answers.
+        """
         given = floats("answers", answers)
         if given.shape != self.weights.shape:
             expected = f"{self.weights.size} numbers, one a question"

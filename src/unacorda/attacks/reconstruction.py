@@ -42,7 +42,25 @@ class Reconstruction:
         return self.guesses >= 0.5
 
     def share_right(self, truth: ArrayLike) -> float:
-        """The share of people whose bit was found; always saying the commoner bit is the chance."""
+        """Return the share of people whose bit was found.
+
+        Always saying the commoner bit finds as many as have it.
+
+        Parameters
+        ----------
+        truth
+            The bit of each person.
+
+        Returns
+        -------
+        float
+            From 0 to 1.
+
+        Raises
+        ------
+        InvalidParameter
+            For another number of bits.
+        """
         bits = truths("truth", truth)
         if bits.shape != self.guesses.shape:
             raise InvalidParameter(

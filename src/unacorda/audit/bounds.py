@@ -60,7 +60,18 @@ class Bound:
         level(confidence=self.confidence)
 
     def contradicts(self, epsilon: float) -> bool:
-        """Whether a promise of this epsilon, at the same delta, is refuted."""
+        """Say whether a promise of an epsilon, at the same delta, is refuted.
+
+        Parameters
+        ----------
+        epsilon
+            The one that was promised.
+
+        Returns
+        -------
+        bool
+            Whether the bound lies above it.
+        """
         return self.epsilon > level(epsilon=epsilon)
 
     def to_dict(self) -> dict[str, Any]:

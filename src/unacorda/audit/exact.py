@@ -67,17 +67,50 @@ class HockeyStick:
             raise InvalidParameter("rest", self.rest, expected="a number from 0 to 1")
 
     def delta(self, epsilon: float) -> float:
-        """The sum of what one law has above e^epsilon times the other one, at its worst."""
+        """Sum up what one law has above e^epsilon times the other one, at its worst.
+
+        Parameters
+        ----------
+        epsilon
+            A number, 0 or above.
+
+        Returns
+        -------
+        float
+            The least delta, from 0 to 1.
+        """
         tilt = level(epsilon=epsilon)
         return max(self._delta(tilt, way) for way in _DIRECTIONS)
 
     def epsilon(self, delta: float = 0.0) -> float:
-        """The least epsilon, at least 0, whose delta is no more than this; infinite if none is."""
+        """Find the least epsilon whose delta is no more than one.
+
+        Parameters
+        ----------
+        delta
+            A number from 0 to 1.
+
+        Returns
+        -------
+        float
+            The epsilon, 0 or above; infinite where none is enough.
+        """
         allowed = delta_of(delta)
         return max(self._epsilon(allowed, way) for way in _DIRECTIONS)
 
     def curve(self, epsilons: Floats) -> Floats:
-        """`delta` at each epsilon, for a picture."""
+        """Compute `delta` at several epsilons, for a picture.
+
+        Parameters
+        ----------
+        epsilons
+            Numbers, 0 or above.
+
+        Returns
+        -------
+        ndarray
+            The delta of each.
+        """
         return np.array([self.delta(e) for e in floats("epsilons", epsilons).ravel().tolist()])
 
     def violates(self, guarantee: Guarantee) -> bool:

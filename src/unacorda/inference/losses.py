@@ -50,11 +50,33 @@ class Loss(Protocol):
         ...
 
     def score(self, prediction: Floats, target: Floats) -> Floats:
-        """The derivative of the loss by the prediction."""
+        """Return the derivative of the loss by the prediction.
+
+        Parameters
+        ----------
+        prediction, target
+            A number a row.
+
+        Returns
+        -------
+        ndarray
+            A number a row.
+        """
         ...
 
     def curvature(self, prediction: Floats, target: Floats) -> Floats:
-        """The derivative of the score by the prediction; with negative ones `convex = False`."""
+        """Return the derivative of the score by the prediction.
+
+        Parameters
+        ----------
+        prediction, target
+            A number a row.
+
+        Returns
+        -------
+        ndarray
+            A number a row; where some may be negative, `convex = False`.
+        """
         ...
 
 
@@ -102,11 +124,33 @@ class Huber(_OfResiduals):
     """
 
     def score(self, prediction: Floats, target: Floats) -> Floats:
-        """Its derivative by the prediction."""
+        """Return the derivative by the prediction.
+
+        Parameters
+        ----------
+        prediction, target
+            A number a row.
+
+        Returns
+        -------
+        ndarray
+            A number a row.
+        """
         return -np.clip(target - prediction, -self.c, self.c)
 
     def curvature(self, prediction: Floats, target: Floats) -> Floats:
-        """Its second derivative, 1 up to c and 0 beyond."""
+        """Return the second derivative, 1 up to c and 0 beyond.
+
+        Parameters
+        ----------
+        prediction, target
+            A number a row.
+
+        Returns
+        -------
+        ndarray
+            A number a row.
+        """
         return np.where(np.abs(target - prediction) <= self.c, 1.0, 0.0)
 
 
@@ -133,13 +177,35 @@ class SmoothedHuber(_OfResiduals):
     """
 
     def score(self, prediction: Floats, target: Floats) -> Floats:
-        """Its derivative by the prediction."""
+        """Return the derivative by the prediction.
+
+        Parameters
+        ----------
+        prediction, target
+            A number a row.
+
+        Returns
+        -------
+        ndarray
+            A number a row.
+        """
         u = np.clip((target - prediction) / self.c, -_FAR, _FAR)
         score: Floats = -self.c * np.clip(u / np.sqrt(1 + u * u), -1.0, 1.0)
         return score
 
     def curvature(self, prediction: Floats, target: Floats) -> Floats:
-        """Its second derivative."""
+        """Return the second derivative.
+
+        Parameters
+        ----------
+        prediction, target
+            A number a row.
+
+        Returns
+        -------
+        ndarray
+            A number a row.
+        """
         u = np.clip((target - prediction) / self.c, -_FAR, _FAR)
         square = 1 + u * u
         curvature: Floats = 1 / (square * np.sqrt(square))
@@ -167,11 +233,33 @@ class LogCosh(_OfResiduals):
     """
 
     def score(self, prediction: Floats, target: Floats) -> Floats:
-        """Its derivative by the prediction."""
+        """Return the derivative by the prediction.
+
+        Parameters
+        ----------
+        prediction, target
+            A number a row.
+
+        Returns
+        -------
+        ndarray
+            A number a row.
+        """
         return -self.c * np.tanh((target - prediction) / self.c)
 
     def curvature(self, prediction: Floats, target: Floats) -> Floats:
-        """Its second derivative, 1 / cosh(r / c)^2."""
+        """Return the second derivative, 1 / cosh(r / c)^2.
+
+        Parameters
+        ----------
+        prediction, target
+            A number a row.
+
+        Returns
+        -------
+        ndarray
+            A number a row.
+        """
         falling = exp(-np.abs((target - prediction) / self.c))
         curvature: Floats = np.square(2 * falling / (1 + falling * falling))
         return curvature
@@ -215,12 +303,34 @@ class Tukey(_OfResiduals):
         return u, (1 - u) * (1 + u)
 
     def score(self, prediction: Floats, target: Floats) -> Floats:
-        """Its derivative by the prediction."""
+        """Return the derivative by the prediction.
+
+        Parameters
+        ----------
+        prediction, target
+            A number a row.
+
+        Returns
+        -------
+        ndarray
+            A number a row.
+        """
         u, rest = self._rest(prediction, target)
         return -self.c * u * rest**2
 
     def curvature(self, prediction: Floats, target: Floats) -> Floats:
-        """Its second derivative, of either sign."""
+        """Return the second derivative, of either sign.
+
+        Parameters
+        ----------
+        prediction, target
+            A number a row.
+
+        Returns
+        -------
+        ndarray
+            A number a row.
+        """
         u, rest = self._rest(prediction, target)
         return rest * (1 - 5 * u**2)
 
@@ -239,13 +349,35 @@ class Logistic:
     curvature_bound: ClassVar[float] = 0.25
 
     def score(self, prediction: Floats, target: Floats) -> Floats:
-        """Its derivative by the prediction."""
+        """Return the derivative by the prediction.
+
+        Parameters
+        ----------
+        prediction, target
+            A number a row.
+
+        Returns
+        -------
+        ndarray
+            A number a row.
+        """
         odds = exp(prediction)
         score: Floats = odds / (1 + odds) - np.clip(target, 0.0, 1.0)
         return score
 
     def curvature(self, prediction: Floats, target: Floats) -> Floats:  # noqa: ARG002
-        """Its second derivative, p (1 - p)."""
+        """Return the second derivative, p (1 - p).
+
+        Parameters
+        ----------
+        prediction, target
+            A number a row.
+
+        Returns
+        -------
+        ndarray
+            A number a row.
+        """
         odds = exp(prediction)
         curvature: Floats = odds / (1 + odds) / (1 + odds)
         return curvature
@@ -289,12 +421,34 @@ class Poisson:
         return self.most
 
     def score(self, prediction: Floats, target: Floats) -> Floats:
-        """Its derivative by the prediction."""
+        """Return the derivative by the prediction.
+
+        Parameters
+        ----------
+        prediction, target
+            A number a row.
+
+        Returns
+        -------
+        ndarray
+            A number a row.
+        """
         score: Floats = np.minimum(exp(prediction), self.most) - np.clip(target, 0.0, self.most)
         return score
 
     def curvature(self, prediction: Floats, target: Floats) -> Floats:  # noqa: ARG002
-        """The fitted mean, and 0 where that is above `most`: the score is flat there."""
+        """Return the fitted mean, and 0 where that is above `most`: the score is flat there.
+
+        Parameters
+        ----------
+        prediction, target
+            A number a row.
+
+        Returns
+        -------
+        ndarray
+            A number a row.
+        """
         mean = exp(prediction)
         curvature: Floats = np.where(mean < self.most, mean, 0.0)
         return curvature
@@ -350,14 +504,36 @@ class Check:
         return (1 + 2**-50) * 15 / (16 * self.reach)
 
     def score(self, prediction: Floats, target: Floats) -> Floats:
-        """Its derivative by the prediction."""
+        """Return the derivative by the prediction.
+
+        Parameters
+        ----------
+        prediction, target
+            A number a row.
+
+        Returns
+        -------
+        ndarray
+            A number a row.
+        """
         u = np.clip((prediction - target) / self.reach, -1.0, 1.0)
         s = u * u
         below = 0.5 + u * (15 - s * (10 - 3 * s)) / 16
         return np.clip(below - self.tau, -self.tau, 1 - self.tau)
 
     def curvature(self, prediction: Floats, target: Floats) -> Floats:
-        """Its second derivative: the kernel's height at the target."""
+        """Return the second derivative: the kernel's height at the target.
+
+        Parameters
+        ----------
+        prediction, target
+            A number a row.
+
+        Returns
+        -------
+        ndarray
+            A number a row.
+        """
         u = np.clip((prediction - target) / self.reach, -1.0, 1.0)
         rest = 1 - u * u
         curvature: Floats = 15 / (16 * self.reach) * (rest * rest)

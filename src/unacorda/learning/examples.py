@@ -53,11 +53,25 @@ class ExampleCanaries:
     included: Bools
 
     def added_to(self, dataset: Any) -> Any:
-        """The data with the canaries that are in behind them. Their order must not matter.
+        """Add the canaries that are in to the data, behind them; their order must not matter.
 
-        dataset: map-style, its items pairs of a tensor and a target, which gives one of such items;
-        or a pair of tensors, which gives a `TensorDataset`. A loop that samples by Poisson's coins
-        takes its rate from public numbers, not from the length of what comes out.
+        A loop that samples by Poisson's coins takes its rate from public numbers, not from the
+        length of what comes out.
+
+        Parameters
+        ----------
+        dataset
+            Map-style, its items pairs of a tensor and a target; or a pair of tensors.
+
+        Returns
+        -------
+        Dataset
+            One of such items; of a pair of tensors a `TensorDataset`.
+
+        Raises
+        ------
+        InvalidParameter
+            Where the shapes are not those of the canaries.
         """
         torch = require("torch", extra="learning")
         features, targets = _stacked("dataset", dataset, count=1)
@@ -88,13 +102,32 @@ class ExampleCanaries:
         initial: Sequence[Tensor] | None = None,
         batch: int = 256,
     ) -> Floats:
-        """Minus the loss of the trained model on each canary: what was learned has a small one.
+        """Score each canary by minus the loss of the trained model.
 
-        loss: of outputs and targets, one number an example, such as
-        `torch.nn.CrossEntropyLoss(reduction="none")`; initial: a `snapshot` from before training,
-        to score by how far each loss fell since; batch: how many canaries at once. No gradients
-        are kept, and the model judges as in use, without dropout. A loss that is NaN counts as the
-        largest; where all are, InvalidParameter says that training diverged.
+        What was learned has a small loss. No gradients are kept, and the model judges as in use,
+        without dropout. A loss that is NaN counts as the largest.
+
+        Parameters
+        ----------
+        model
+            The trained model.
+        loss
+            Of outputs and targets, a number an example, such as
+            `torch.nn.CrossEntropyLoss(reduction="none")`.
+        initial
+            A `snapshot` from before training, to score by how far each loss fell since.
+        batch
+            How many canaries at once.
+
+        Returns
+        -------
+        ndarray
+            A score a canary.
+
+        Raises
+        ------
+        InvalidParameter
+            Where all losses are NaN: training diverged.
         """
         found = losses(model, loss, self.features, self.targets, at=None, batch=batch)
         if np.isnan(found).all():
@@ -116,14 +149,37 @@ class ExampleCanaries:
         norm: float = 1.0,
         batch: int = 32,
     ) -> Floats:
-        """How much of each canary's clipped gradient is in the updates.
+        """Score each canary by how much of its clipped gradient is in the updates.
 
-        updates: a tensor for each trained parameter: the sum of the noisy gradients (`watch`), or
-        how far training moved (`movement`); initial: a `snapshot` of the parameters at which the
-        gradients are taken, None for those of the model now; norm: at which they are clipped;
-        batch: how many canaries' gradients are held at once. A gradient that is not finite gives
-        NaN, which every audit refuses. A model with hooks, as engines put into one, is refused:
-        give a copy from before, and `initial=snapshot(model)`.
+        A gradient that is not finite gives NaN, which every audit refuses.
+
+        Parameters
+        ----------
+        updates
+            A tensor for each trained parameter: the sum of the noisy gradients (`watch`), or how
+            far training moved (`movement`).
+        model
+            One without hooks, as engines put into one: a copy from before, with
+            `initial=snapshot(model)`.
+        loss
+            Of outputs and targets, a number an example.
+        initial
+            A `snapshot` of the parameters at which gradients are taken, None for those of the model
+            now.
+        norm
+            At which gradients are clipped.
+        batch
+            How many canaries' gradients are held at once.
+
+        Returns
+        -------
+        ndarray
+            A score a canary.
+
+        Raises
+        ------
+        InvalidParameter
+            For updates of other shapes, and for a model with hooks.
         """
         return projections(
             model,

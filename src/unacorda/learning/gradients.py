@@ -61,9 +61,24 @@ class GradientCanaries:
     entries: Floats
 
     def taking_part(self, *, rate: float = 1.0, bits: RandomBits | None = None) -> Whole:
-        """The canaries of the next batch: of those that are in, each with probability `rate`.
+        """Draw the canaries of the next batch among those that are in.
 
-        rate: of Poisson sampling, that of the examples; 1 where every step sees everybody.
+        Parameters
+        ----------
+        rate
+            Of Poisson sampling, that of the examples; 1 where every step sees everybody.
+        bits
+            Random bits, from the system by default.
+
+        Returns
+        -------
+        ndarray
+            The places of those that take part.
+
+        Raises
+        ------
+        InvalidParameter
+            For a rate that is not above 0 and at most 1.
         """
         share = checks.positive(rate=rate)
         if share > 1:
@@ -74,10 +89,25 @@ class GradientCanaries:
         return np.flatnonzero(self.included & drawn)
 
     def added_to(self, gradients: Sequence[Tensor], taking_part: ArrayLike) -> list[Tensor]:
-        """The sum of the batch's clipped gradients with those of these canaries added to it.
+        """Add the gradients of these canaries to the sum of a batch's clipped gradients.
 
-        gradients: one tensor for each trained parameter, before the noise and before any division
-        by a batch size; taking_part: as the method of this name says.
+        Parameters
+        ----------
+        gradients
+            A tensor for each trained parameter, before the noise and before any division by a batch
+            size.
+        taking_part
+            As the method of this name says.
+
+        Returns
+        -------
+        list
+            The sums with them.
+
+        Raises
+        ------
+        InvalidParameter
+            For tensors of other shapes.
         """
         matching("gradients", gradients, shapes=self.shapes)
         members = self._members(taking_part)
@@ -86,10 +116,25 @@ class GradientCanaries:
         return [each + part[0] for each, part in zip(gradients, parts, strict=True)]
 
     def appended_to(self, per_example: Sequence[Tensor], taking_part: ArrayLike) -> list[Tensor]:
-        """Per-example gradients with those of these canaries behind them, before the clipping.
+        """Append the gradients of these canaries to per-example gradients, before the clipping.
 
-        per_example: one tensor for each trained parameter, a row an example, such as the
-        `grad_sample` of parameters: `for p, g in zip(parameters, found): p.grad_sample = g`.
+        Parameters
+        ----------
+        per_example
+            A tensor for each trained parameter, a row an example, such as the `grad_sample` of
+            parameters: `for p, g in zip(parameters, found): p.grad_sample = g`.
+        taking_part
+            As the method of this name says.
+
+        Returns
+        -------
+        list
+            The tensors with a row a canary behind them.
+
+        Raises
+        ------
+        InvalidParameter
+            For tensors of other shapes.
         """
         torch = require("torch", extra="learning")
         found = [tuple(each.shape) for each in listed("per_example", per_example)]
@@ -104,11 +149,26 @@ class GradientCanaries:
         return [torch.cat(pair) for pair in zip(per_example, parts, strict=True)]
 
     def scored_by_projection(self, updates: Sequence[Tensor]) -> Floats:
-        """How much of each canary's gradient is in the updates.
+        """Score each canary by how much of its gradient is in the updates.
 
-        updates: one tensor for each trained parameter: the sum of the noisy gradients (`watch`), or
-        how far training moved (`movement`). What is known of the other people's gradients may be
-        subtracted: the guarantee holds against an attacker who knows everybody else.
+        What is known of the other people's gradients may be subtracted: the guarantee holds against
+        an attacker who knows everybody else.
+
+        Parameters
+        ----------
+        updates
+            A tensor for each trained parameter: the sum of the noisy gradients (`watch`), or how
+            far training moved (`movement`).
+
+        Returns
+        -------
+        ndarray
+            A score a canary.
+
+        Raises
+        ------
+        InvalidParameter
+            For tensors of other shapes.
         """
         line = flattened("updates", updates, shapes=self.shapes)
         found: Floats = np.einsum("ij,ij->i", line[self.places], self.entries)

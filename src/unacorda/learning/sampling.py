@@ -74,16 +74,53 @@ class Sampling(ABC):
     conditions: ClassVar[tuple[str, ...]] = ()
 
     def check_relation(self, neighbors: Neighbors) -> None:
-        """Raise InvalidParameter for a relation that no numbers would fit."""
+        """Check that some numbers fit a relation.
+
+        Parameters
+        ----------
+        neighbors
+            The relation that is protected.
+
+        Raises
+        ------
+        InvalidParameter
+            Where none would.
+        """
         del neighbors
 
     @staticmethod
     def epoch(units: int, batch_size: int) -> Fraction:
-        """The number of steps in which a unit takes part once, on average."""
+        """Return the number of steps in which a unit takes part once, on average.
+
+        Parameters
+        ----------
+        units
+            How many there are.
+        batch_size
+            How many are expected in a step.
+
+        Returns
+        -------
+        Fraction
+            Steps.
+        """
         return Fraction(units, batch_size)
 
     def check(self, of: Batches, neighbors: Neighbors) -> None:
-        """Raise InvalidParameter where the scheme does not fit these numbers."""
+        """Check that the scheme fits the numbers of a training.
+
+        Parameters
+        ----------
+        of
+            Those numbers.
+        neighbors
+            The relation that is protected.
+
+        Raises
+        ------
+        InvalidParameter
+            Where it does not.
+        """
         checks.positive_integer(units=of.units)
         checks.positive_integer(batch_size=of.batch_size)
         checks.positive_integer(steps=of.steps)
@@ -98,24 +135,57 @@ class Sampling(ABC):
         return None
 
     def fitted(self, of: Batches) -> Sampling:
-        """The scheme for these numbers, with all that is left open."""
+        """Return the scheme for the numbers of a training, with all that is left open.
+
+        Parameters
+        ----------
+        of
+            Those numbers.
+
+        Returns
+        -------
+        Sampling
+            The scheme itself where nothing is open.
+        """
         del of
         return self
 
     @abstractmethod
     def event(self, noise: Event, alone: Event, of: Batches) -> Event:
-        """The event of all steps.
+        """Return the event of all steps.
 
-        noise: of one step where units are sampled, in terms of adding or removing one; alone: where
-        all take part, in terms of what neighbors differ in.
+        Parameters
+        ----------
+        noise
+            Of one step where units are sampled, in terms of adding or removing one.
+        alone
+            Of one step where all take part, in terms of what neighbors differ in.
+        of
+            The numbers of the training.
+
+        Returns
+        -------
+        Event
+            What an accountant prices.
         """
 
     @abstractmethod
     def draws(self, population: int, of: Batches, bits: BitsOf) -> Draws:
-        """A function of the step that gives the places of its units, rising.
+        """Return a function of the step that gives the places of its units, rising.
 
-        population: how many units there are, private under AddRemove; bits: of a step, or of -1
-        where the scheme draws all steps at once.
+        Parameters
+        ----------
+        population
+            How many units there are, private under AddRemove.
+        of
+            The numbers of the training.
+        bits
+            Random bits of a step, or of -1 where the scheme draws all steps at once.
+
+        Returns
+        -------
+        Callable
+            From a step to places.
         """
 
 
@@ -133,7 +203,18 @@ class PoissonSampling(Sampling):
 
     @staticmethod
     def rate(of: Batches) -> Fraction:
-        """The rate, a multiple of 2^-64, never above the one that was asked for."""
+        """Return the rate, a multiple of 2^-64.
+
+        Parameters
+        ----------
+        of
+            The numbers of the training.
+
+        Returns
+        -------
+        Fraction
+            Never above the rate that was asked for.
+        """
         return Fraction(of.batch_size * _WORDS // of.units, _WORDS)
 
     def event(self, noise: Event, alone: Event, of: Batches) -> Event:
@@ -306,7 +387,18 @@ class CyclicSampling(Sampling):
         return Banded(bands=self.bands) if self.bands > 1 else None
 
     def rate(self, of: Batches) -> Fraction:
-        """The rate within a group, a multiple of 2^-64, never above the one that was asked for."""
+        """Return the rate within a group, a multiple of 2^-64.
+
+        Parameters
+        ----------
+        of
+            The numbers of the training.
+
+        Returns
+        -------
+        Fraction
+            Never above the rate that was asked for.
+        """
         return Fraction(of.batch_size * self.bands * _WORDS // of.units, _WORDS)
 
     def check(self, of: Batches, neighbors: Neighbors) -> None:

@@ -394,7 +394,23 @@ class Ledger:
         return split_of(entry)
 
     def splits(self, dataset: str) -> dict[PeopleSplit, dict[str, Guarantee]]:
-        """All splits of a dataset, and by key what their parts have spent, where they have."""
+        """Return all splits, and by key what their parts have spent.
+
+        Parameters
+        ----------
+        dataset
+            The name of the account.
+
+        Returns
+        -------
+        dict
+            By split the parts that have spent something.
+
+        Raises
+        ------
+        LedgerMismatch
+            Where there is no such account.
+        """
         with self._store.reading() as transaction:
             account = self._known(transaction, dataset)
             with self._told(transaction, account) as splits:
@@ -422,21 +438,71 @@ class Ledger:
             return tuple(sorted(transaction.datasets()))
 
     def sub_accounts(self, dataset: str) -> dict[str, Guarantee]:
-        """The budgets of a dataset's sub-accounts by name, in the order of their opening."""
+        """Return the limits of sub-accounts by name, in the order of their opening.
+
+        Parameters
+        ----------
+        dataset
+            The name of the account.
+
+        Returns
+        -------
+        dict
+            Guarantees by name.
+
+        Raises
+        ------
+        LedgerMismatch
+            Where there is no such account.
+        """
         with self._store.reading() as transaction:
             self._known(transaction, dataset)
             names = [str(one.sub_account) for one in transaction.entries(dataset, opened=True)]
             return {name: self._limit(transaction, dataset, name) for name in names}
 
     def sub_account_names(self, dataset: str) -> tuple[str, ...]:
-        """The names of a dataset's sub-accounts, in the order of their opening."""
+        """Return the names of sub-accounts, in the order of their opening.
+
+        Parameters
+        ----------
+        dataset
+            The name of the account.
+
+        Returns
+        -------
+        tuple
+            Names.
+
+        Raises
+        ------
+        LedgerMismatch
+            Where there is no such account.
+        """
         with self._store.reading() as transaction:
             self._known(transaction, dataset)
             opened = transaction.entries(dataset, opened=True)
             return tuple(str(one.sub_account) for one in opened)
 
     def has_sub_account(self, dataset: str, name: str) -> bool:
-        """Whether a sub-account of this name was opened."""
+        """Say whether a sub-account was opened.
+
+        Parameters
+        ----------
+        dataset
+            The name of the account.
+        name
+            The name of the sub-account; any text.
+
+        Returns
+        -------
+        bool
+            False for a name that none can have.
+
+        Raises
+        ------
+        LedgerMismatch
+            Where there is no such account.
+        """
         with self._store.reading() as transaction:
             self._known(transaction, dataset)
             storable = is_storable(name)
@@ -548,7 +614,20 @@ class Ledger:
     def scoped(
         self, *, sub_account: str | None = None, part: SplitPart | None = None
     ) -> SubAccount:
-        """The ledger as one sub-account, or one part of a split, spends from it."""
+        """Return the ledger as one sub-account, or one part of a split, spends from it.
+
+        Parameters
+        ----------
+        sub_account
+            Its name.
+        part
+            The part of a split.
+
+        Returns
+        -------
+        SubAccount
+            It charges both.
+        """
         return SubAccount(self, sub_account=sub_account, part=part)
 
     def commit(self, reservation: Reservation, *, found: str | None = None) -> None:
@@ -569,7 +648,25 @@ class Ledger:
         self._end(reservation, "committed", found)
 
     def searched(self, dataset: str, digest: str) -> Searched:
-        """What the account knows of a search: its answer, or since when somebody is searching."""
+        """Return what the account knows of a search: its answer, or since when one is under way.
+
+        Parameters
+        ----------
+        dataset
+            The name of the account.
+        digest
+            The hash of what is searched.
+
+        Returns
+        -------
+        Searched
+            The answer, where there is one.
+
+        Raises
+        ------
+        LedgerMismatch
+            Where there is no such account, and for entries whose sums are wrong.
+        """
         with self._store.reading() as transaction:
             self._known(transaction, dataset)
             entries = transaction.entries(dataset, search=digest)
@@ -589,7 +686,27 @@ class Ledger:
     def series(
         self, dataset: str, name: str, *, sub_account: str | None = None
     ) -> SeriesRecord | None:
-        """The series of this name with its answers so far, None where there is none."""
+        """Return a series with its answers so far.
+
+        Parameters
+        ----------
+        dataset
+            The name of the account.
+        name
+            The name of the series.
+        sub_account
+            The sub-account that it is paid from.
+
+        Returns
+        -------
+        SeriesRecord or None
+            None where there is none.
+
+        Raises
+        ------
+        LedgerMismatch
+            Where there is no such account.
+        """
         check_name("name", name)
         with self._store.reading() as transaction:
             self._known(transaction, dataset)
@@ -790,7 +907,18 @@ class Ledger:
             pass
 
     def newest(self, dataset: str) -> tuple[int, str] | None:
-        """Sequence and digest of the newest entry that this object has written or met, if any."""
+        """Return the newest entry that this object has written or met.
+
+        Parameters
+        ----------
+        dataset
+            The name of the account.
+
+        Returns
+        -------
+        tuple or None
+            Its sequence and digest.
+        """
         return self._newest.get(dataset)
 
     def close(self) -> None:

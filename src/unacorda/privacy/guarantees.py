@@ -44,7 +44,18 @@ class Additive(abc.ABC):
 
     @abc.abstractmethod
     def with_additive(self, numbers: Sequence[Fraction]) -> Self:
-        """A guarantee of this kind (and this order, for Renyi) with these additive numbers."""
+        """Return a guarantee of this kind (and this order, for Renyi) with other numbers.
+
+        Parameters
+        ----------
+        numbers
+            Those that add up in composition, in the order of `additive`.
+
+        Returns
+        -------
+        Guarantee
+            Of the same class.
+        """
 
     @property
     @abc.abstractmethod
@@ -52,7 +63,18 @@ class Additive(abc.ABC):
         """Its numbers by name, as decimals; a delta of 0 is left out where it need not be given."""
 
     def comparable_with(self, other: object) -> bool:
-        """Whether `other` is of this kind."""
+        """Say whether a value is a guarantee of this kind.
+
+        Parameters
+        ----------
+        other
+            Any value.
+
+        Returns
+        -------
+        bool
+            Of Renyi DP also whether its order is the same.
+        """
         return type(self) is type(other)
 
     def __repr__(self) -> str:
@@ -215,7 +237,18 @@ class PureDP(Additive):
         return PureDP(epsilon)
 
     def implies(self, other: Guarantee) -> bool:
-        """Whether a theorem of this package says that this guarantee implies `other`."""
+        """Say whether a theorem of this package shows that this guarantee implies another.
+
+        Parameters
+        ----------
+        other
+            A guarantee of any class.
+
+        Returns
+        -------
+        bool
+            False also where no theorem is known.
+        """
         return implies(self, other)
 
     @staticmethod
@@ -243,7 +276,23 @@ class PureDP(Additive):
 
     @staticmethod
     def from_json(text: str) -> PureDP:
-        """The guarantee that `to_json` wrote; InvalidParameter for other text."""
+        """Read the guarantee that `to_json` wrote.
+
+        Parameters
+        ----------
+        text
+            That text.
+
+        Returns
+        -------
+        PureDP
+            The guarantee.
+
+        Raises
+        ------
+        InvalidParameter
+            For any other text.
+        """
         return _of_kind(text, PureDP)
 
     @property
@@ -296,7 +345,18 @@ class ApproxDP(Additive):
         return ApproxDP(epsilon, min(delta, Fraction(1)))
 
     def implies(self, other: Guarantee) -> bool:
-        """Whether a theorem of this package says that this guarantee implies `other`."""
+        """Say whether a theorem of this package shows that this guarantee implies another.
+
+        Parameters
+        ----------
+        other
+            A guarantee of any class.
+
+        Returns
+        -------
+        bool
+            False also where no theorem is known.
+        """
         return implies(self, other)
 
     @staticmethod
@@ -329,7 +389,23 @@ class ApproxDP(Additive):
 
     @staticmethod
     def from_json(text: str) -> ApproxDP:
-        """The guarantee that `to_json` wrote; InvalidParameter for other text."""
+        """Read the guarantee that `to_json` wrote.
+
+        Parameters
+        ----------
+        text
+            That text.
+
+        Returns
+        -------
+        ApproxDP
+            The guarantee.
+
+        Raises
+        ------
+        InvalidParameter
+            For any other text.
+        """
         return _of_kind(text, ApproxDP)
 
     @property
@@ -381,7 +457,18 @@ class ZCDP(Additive):
         return ZCDP(rho, min(delta, Fraction(1)))
 
     def implies(self, other: Guarantee) -> bool:
-        """Whether a theorem of this package says that this guarantee implies `other`."""
+        """Say whether a theorem of this package shows that this guarantee implies another.
+
+        Parameters
+        ----------
+        other
+            A guarantee of any class.
+
+        Returns
+        -------
+        bool
+            False also where no theorem is known.
+        """
         return implies(self, other)
 
     @staticmethod
@@ -418,7 +505,23 @@ class ZCDP(Additive):
 
     @staticmethod
     def from_json(text: str) -> ZCDP:
-        """The guarantee that `to_json` wrote; InvalidParameter for other text."""
+        """Read the guarantee that `to_json` wrote.
+
+        Parameters
+        ----------
+        text
+            That text.
+
+        Returns
+        -------
+        ZCDP
+            The guarantee.
+
+        Raises
+        ------
+        InvalidParameter
+            For any other text.
+        """
         return _of_kind(text, ZCDP)
 
     @property
@@ -508,7 +611,18 @@ class GDP(Additive):
         return GDP.from_squared(mu_squared, min(delta, Fraction(1)))
 
     def implies(self, other: Guarantee) -> bool:
-        """Whether a theorem of this package says that this guarantee implies `other`."""
+        """Say whether a theorem of this package shows that this guarantee implies another.
+
+        Parameters
+        ----------
+        other
+            A guarantee of any class.
+
+        Returns
+        -------
+        bool
+            False also where no theorem is known.
+        """
         return implies(self, other)
 
     @staticmethod
@@ -544,7 +658,23 @@ class GDP(Additive):
 
     @staticmethod
     def from_json(text: str) -> GDP:
-        """The guarantee that `to_json` wrote; InvalidParameter for other text."""
+        """Read the guarantee that `to_json` wrote.
+
+        Parameters
+        ----------
+        text
+            That text.
+
+        Returns
+        -------
+        GDP
+            The guarantee.
+
+        Raises
+        ------
+        InvalidParameter
+            For any other text.
+        """
         return _of_kind(text, GDP)
 
     @property
@@ -603,12 +733,39 @@ class RenyiDP(Additive):
         return isinstance(other, RenyiDP) and other.alpha == self.alpha
 
     def implies(self, other: Guarantee) -> bool:
-        """Whether a theorem of this package says that this guarantee implies `other`."""
+        """Say whether a theorem of this package shows that this guarantee implies another.
+
+        Parameters
+        ----------
+        other
+            A guarantee of any class.
+
+        Returns
+        -------
+        bool
+            False also where no theorem is known.
+        """
         return implies(self, other)
 
     @staticmethod
     def from_json(text: str) -> RenyiDP:
-        """The guarantee that `to_json` wrote; InvalidParameter for other text."""
+        """Read the guarantee that `to_json` wrote.
+
+        Parameters
+        ----------
+        text
+            That text.
+
+        Returns
+        -------
+        RenyiDP
+            The guarantee.
+
+        Raises
+        ------
+        InvalidParameter
+            For any other text.
+        """
         return _of_kind(text, RenyiDP)
 
     @property

@@ -64,10 +64,32 @@ class ClippingBound(ABC):
 
     @abstractmethod
     def weights(self, squares: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """By parameter the weight of each unit, from its squared norms; 0 where not finite."""
+        """Return by which weights gradients are multiplied.
+
+        Parameters
+        ----------
+        squares
+            By parameter the squared norm of each unit's gradient.
+
+        Returns
+        -------
+        Mapping
+            By parameter the weight of each unit; 0 where a norm is not finite.
+        """
 
     def check(self, names: list[str]) -> None:
-        """Raise InvalidParameter where the bound does not fit the parameters of these names."""
+        """Check that the bound fits the parameters of a model.
+
+        Parameters
+        ----------
+        names
+            Their names.
+
+        Raises
+        ------
+        InvalidParameter
+            Where it does not.
+        """
         del names
 
     @property
@@ -76,12 +98,38 @@ class ClippingBound(ABC):
         return False
 
     def counted(self, squares: Mapping[str, Tensor], present: Tensor) -> Tensor:
-        """What is released of the norms of units that are there, a number in float64: here 0."""
+        """Return what is released of the norms of a batch.
+
+        Parameters
+        ----------
+        squares
+            By parameter the squared norm of each unit's gradient.
+        present
+            Which units are there, and do not only fill the batch up.
+
+        Returns
+        -------
+        Tensor
+            A number in float64; 0 where the bound follows no norms.
+        """
         del squares, present
         return torch.zeros((), dtype=torch.float64)
 
     def moved(self, released: float, batch_size: int) -> ClippingBound:
-        """The bound of the next step, from what was released of this one."""
+        """Return the bound of the next step.
+
+        Parameters
+        ----------
+        released
+            What was released of the norms of this one.
+        batch_size
+            The number of units that is expected in a batch.
+
+        Returns
+        -------
+        ClippingBound
+            The bound itself where it follows no norms.
+        """
         del released, batch_size
         return self
 

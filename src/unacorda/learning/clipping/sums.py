@@ -156,13 +156,32 @@ class ClippedSums:
         rows_per_unit: int = 1,
         into: dict[str, Tensor] | None = None,
     ) -> dict[str, Tensor]:
-        """The sum of clipped gradients of a batch, by parameter, in float64.
+        """Sum up the clipped gradients of a batch, by parameter, in float64.
 
-        losses: one number an example; weights: of each example, 0 for rows that only fill the
-        batch up; rows_per_unit: the number of consecutive examples of one unit, whose sum of
-        gradients by weights is clipped; into: sums of other batches, from `no_sums`, which these
-        are added to. The step is over afterwards: the graph is freed. A bound that follows norms
-        has its count among the sums.
+        The step is over afterwards: the graph is freed. A bound that follows norms has its count
+        among the sums.
+
+        Parameters
+        ----------
+        losses
+            A number an example.
+        weights
+            Of each example, 0 for rows that only fill the batch up.
+        rows_per_unit
+            The number of consecutive examples of one unit, whose sum of gradients by weights is
+            clipped.
+        into
+            Sums of other batches, from `no_sums`, which these are added to.
+
+        Returns
+        -------
+        dict
+            The sums by parameter.
+
+        Raises
+        ------
+        InvalidParameter
+            For losses that do not fit, and for more units than were stated.
         """
         self._check_apart(check_losses(losses), weights)
         parts = self._parts(losses, weights, rows_per_unit)
@@ -198,7 +217,18 @@ class ClippedSums:
         return found
 
     def no_sums(self, memory: dict[str, Tensor] | None = None) -> dict[str, Tensor]:
-        """The sums over no unit, in the memory of others that are not needed any more."""
+        """Return the sums over no unit.
+
+        Parameters
+        ----------
+        memory
+            Other sums that are not needed any more, whose memory is used.
+
+        Returns
+        -------
+        dict
+            Zeros by parameter, in float64.
+        """
         held, found = memory or {}, {}
         for name, parameter in self.trained.items():
             fits = name in held and held[name].shape == parameter.shape
@@ -212,11 +242,30 @@ class ClippedSums:
         return found
 
     def move_bound(self, released: float, batch_size: int) -> None:
-        """Let a bound that follows norms move by what a step released of them."""
+        """Let a bound that follows norms move by what a step released of them.
+
+        Parameters
+        ----------
+        released
+            That number.
+        batch_size
+            The number of units that is expected in a batch.
+        """
         self.bound = self.bound.moved(released, batch_size)
 
     def square_norms(self, losses: Tensor) -> Tensor:
-        """The squared norm of the gradient of each example, as it is clipped by."""
+        """Compute the squared norm of the gradient of each example, as it is clipped by.
+
+        Parameters
+        ----------
+        losses
+            A number an example.
+
+        Returns
+        -------
+        Tensor
+            A number an example.
+        """
         parts = self._parts(losses, None, 1)
         with full_precision(losses):
             found: Tensor = torch.stack([square_norms(each, {}) for each in parts.values()]).sum(0)

@@ -85,7 +85,22 @@ class Banded(ToeplitzNoise):
     def event(
         self, noise_multiplier: float | Fraction, *, rate: Fraction | float, steps: int
     ) -> events.CyclicPoissonSampled:
-        """Return the event of all steps; rate: of a unit in a step of its own group."""
+        """Return the event of all steps.
+
+        Parameters
+        ----------
+        noise_multiplier
+            As in `events.MatrixFactorization`.
+        rate
+            Of a unit in a step of its own group.
+        steps
+            How many there are.
+
+        Returns
+        -------
+        CyclicPoissonSampled
+            What an accountant prices.
+        """
         mechanism = self.event_in_order(noise_multiplier, steps=steps, separation=self.bands)
         return mechanism.cyclic_poisson_sampled(rate=rate)
 

@@ -81,7 +81,20 @@ class Buffered(ToeplitzNoise):
             raise InvalidParameter("weights", self.weights, expected=expected)
 
     def fitted(self, *, steps: int, separation: int) -> Buffered:
-        """Return the noise of least error for a plan, or itself where decays are given."""
+        """Return the noise of least error for a plan, or itself where decays are given.
+
+        Parameters
+        ----------
+        steps
+            How many there are.
+        separation
+            The least number of steps between two of one unit.
+
+        Returns
+        -------
+        Buffered
+            With all decays and scales.
+        """
         return self if self.decays else _fitted(self.buffers, steps, separation)
 
     def inverse(self, steps: int) -> Floats:

@@ -23,11 +23,33 @@ class ToeplitzNoise(ABC):
 
     @abstractmethod
     def inverse(self, steps: int) -> NDArray[np.float64]:
-        """Return the first column of C^-1."""
+        """Return the first column of C^-1.
+
+        Parameters
+        ----------
+        steps
+            How many there are.
+
+        Returns
+        -------
+        ndarray
+            A number a step.
+        """
 
     @abstractmethod
     def encoder(self, steps: int) -> tuple[Fraction, ...]:
-        """Return the first column of C, or numbers that are no smaller, up to its last one."""
+        """Return the first column of C, or numbers that are no smaller, up to its last one.
+
+        Parameters
+        ----------
+        steps
+            How many there are.
+
+        Returns
+        -------
+        tuple
+            Exact numbers.
+        """
 
     def event_in_order(
         self, noise_multiplier: float | Fraction, *, steps: int, separation: int

@@ -160,7 +160,20 @@ class DiscreteLaplace:
         return noisy
 
     def release_exact(self, values: Sequence[int], *, bits: RandomBits | None = None) -> list[int]:
-        """Noisy values of exact integers of any size; other elements count as in `release`."""
+        """Release exact integers of any size; other elements count as in `release`.
+
+        Parameters
+        ----------
+        values
+            Integers.
+        bits
+            Random bits, from the system by default.
+
+        Returns
+        -------
+        list
+            Noisy integers, clamped where bounds are given.
+        """
         scale = checks.exact("scale", self.scale)
         exact = elements.wholes(values)
         noise = discrete.discrete_laplace(scale=scale, size=len(exact), bits=bits or _SECURE)
@@ -272,7 +285,20 @@ class DiscreteGaussian:
         )
 
     def release_exact(self, values: Sequence[int], *, bits: RandomBits | None = None) -> list[int]:
-        """Noisy values of exact integers of any size; other elements count as in `release`."""
+        """Release exact integers of any size; other elements count as in `release`.
+
+        Parameters
+        ----------
+        values
+            Integers.
+        bits
+            Random bits, from the system by default.
+
+        Returns
+        -------
+        list
+            Noisy integers.
+        """
         sigma = checks.exact("sigma", self.sigma)
         exact = elements.wholes(values)
         noise = discrete.discrete_gaussian(sigma=sigma, size=len(exact), bits=bits or _SECURE)

@@ -92,7 +92,18 @@ class PrefixSums(ABC):
 
     @abstractmethod
     def standard_errors(self, steps: int | None = None) -> Floats:
-        """Standard deviation of the noise in each of the first `steps` prefix sums, or all."""
+        """Return the standard deviation of the noise in each prefix sum.
+
+        Parameters
+        ----------
+        steps
+            Of the first so many, or of all.
+
+        Returns
+        -------
+        ndarray
+            A number a step.
+        """
 
     def start(self, *, bits: RandomBits | None = None) -> PrefixStream:
         """Start a stream that is fed one step at a time.

@@ -195,7 +195,23 @@ class InverseSensitivity(RangeCalibrated):
         return bound
 
     def losses(self, values: ArrayLike) -> Runs:
-        """The loss of every answer; of a mode, see the module. NOT private: never release it."""
+        """Return the loss of every answer. NOT private: never release it.
+
+        Parameters
+        ----------
+        values
+            The data.
+
+        Returns
+        -------
+        Runs
+            Losses of the steps of the grid.
+
+        Raises
+        ------
+        InvalidParameter
+            Where no statistic is given.
+        """
         if self.statistic is None:
             raise InvalidParameter(
                 "statistic", None, expected="a statistic; your own losses go to release_losses"

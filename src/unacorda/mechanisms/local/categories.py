@@ -71,12 +71,31 @@ class RandomizedResponse(PureOracle):
 
     @staticmethod
     def resampling(probability: checks.Number, *, categories: int = 2) -> RandomizedResponse:
-        """The form "with this probability forget the truth and answer uniformly at random".
+        """Make the form "with this probability forget the truth and answer uniformly at random".
 
         Its epsilon is ln(1 + k (1 - p) / p), for two answers ln(2/p - 1), rounded up. The
-        probability itself is no epsilon, and p = e^-epsilon does not give epsilon: for k = 2
-        that costs ln(2 e^epsilon - 1), which is more.
+        probability itself is no epsilon, and p = e^-epsilon does not give epsilon: for k = 2 that
+        costs ln(2 e^epsilon - 1), which is more.
 
+        Parameters
+        ----------
+        probability
+            Above 0 and below 1.
+        categories
+            The number of answers.
+
+        Returns
+        -------
+        RandomizedResponse
+            With that epsilon.
+
+        Raises
+        ------
+        InvalidParameter
+            For another probability.
+
+        Examples
+        --------
         >>> round(float(RandomizedResponse.resampling("1/2").epsilon), 6)
         1.098612
         """

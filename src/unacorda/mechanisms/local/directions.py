@@ -154,11 +154,35 @@ class Directions(PureCalibrated):
         return reports.reshape(array.shape)
 
     def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
-        """The decoded reports: each is an unbiased estimate of its vector by itself."""
+        """Report vectors and decode them: each is an unbiased estimate of its vector by itself.
+
+        Parameters
+        ----------
+        x
+            A vector a person.
+        bits
+            Random bits, from the system by default.
+
+        Returns
+        -------
+        ndarray
+            A vector a person.
+        """
         return self.decode(self.encode(x, bits=bits))
 
     def decode(self, reports: ArrayLike) -> Any:
-        """What each report counts in the mean, in the unit of the vectors."""
+        """Return what each report counts in the mean, in the unit of the vectors.
+
+        Parameters
+        ----------
+        reports
+            What `encode` gave, a row a person.
+
+        Returns
+        -------
+        ndarray
+            A vector a report.
+        """
         return elements.floats("reports", reports) * self._length
 
     def _point(self, rows: Floats, bits: RandomBits) -> Floats:

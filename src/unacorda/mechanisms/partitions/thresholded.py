@@ -328,8 +328,25 @@ class ThresholdedGaussian(ThresholdedNoise):
         )
 
     def delta(self, epsilon: Number) -> Real:
-        """The least delta of one release at this epsilon, 0 or above, rounded up.
+        """Return the least delta of one release at an epsilon, rounded up.
 
+        Parameters
+        ----------
+        epsilon
+            A number, 0 or above.
+
+        Returns
+        -------
+        Fraction or float
+            0 or above.
+
+        Raises
+        ------
+        InvalidParameter
+            For a negative epsilon.
+
+        Examples
+        --------
         >>> round(ThresholdedGaussian(sigma=5, threshold=25).delta(1), 9)
         1.301e-06
         """

@@ -69,7 +69,18 @@ class MatrixFactorization(Event):
         return not isinstance(self.encoder[0], tuple)
 
     def cyclic_poisson_sampled(self, *, rate: Real) -> CyclicPoissonSampled:
-        """The mechanism on Poisson samples of groups of units that take turns."""
+        """Return the mechanism on Poisson samples of groups of units that take turns.
+
+        Parameters
+        ----------
+        rate
+            Of a unit in a step of its own group.
+
+        Returns
+        -------
+        CyclicPoissonSampled
+            The event of all steps.
+        """
         return CyclicPoissonSampled(event=self, rate=rate)
 
 

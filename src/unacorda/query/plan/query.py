@@ -678,11 +678,35 @@ class Query:
     def only(
         self, *, groups: tuple[Group, ...] = (), keys: tuple[tuple[Key, ...], ...] = ((),)
     ) -> Query:
-        """The same rows with these groups alone, and no aggregates yet."""
+        """Return the same rows with some groups alone, and no aggregates yet.
+
+        Parameters
+        ----------
+        groups
+            The groups.
+        keys
+            Their keys.
+
+        Returns
+        -------
+        Query
+            A new query.
+        """
         return Query(rows=self.rows, unit=self.unit, groups=groups, keys=keys)
 
     def asking(self, aggregates: Mapping[str, Aggregate]) -> Query:
-        """The same rows and groups with other aggregates."""
+        """Return the same rows and groups with other aggregates.
+
+        Parameters
+        ----------
+        aggregates
+            By the names of their answers.
+
+        Returns
+        -------
+        Query
+            A new query.
+        """
         return dataclasses.replace(self, aggregates={}, asked={}).agg(**aggregates)
 
     @property
@@ -765,10 +789,19 @@ class Query:
         return _once(reads.measures for reads in self.reads.values())
 
     def rows_read(self, names: Mapping[str, str]) -> dict[str, frozenset[str] | None]:
-        """By aggregate, SQL of conditions; of rows that fulfil none of them it reads nothing.
+        """Return by aggregate the conditions of which a row fulfils one where it is read.
 
-        names: of each aggregated expression its column. None: every row is read. Counts of people
-        are not among them, which are not of the rows that limits keep.
+        Counts of people are not among them, which are not of the rows that limits keep.
+
+        Parameters
+        ----------
+        names
+            Of each aggregated expression its column.
+
+        Returns
+        -------
+        dict
+            SQL of conditions by aggregate; None where every row is read.
         """
         found: dict[str, frozenset[str] | None] = {}
         for name, aggregate in self.aggregates.items():
@@ -789,9 +822,17 @@ class Query:
         return {name: self.aggregates[name].filter for name in reading}
 
     def filtered(self, *, people: bool = False) -> Relation:
-        """The rows with the condition that all aggregates of rows have; people: those of people.
+        """Return the rows with the condition that all aggregates of rows have.
 
-        Without it where columns would be read in another way.
+        Parameters
+        ----------
+        people
+            Of counts of people instead.
+
+        Returns
+        -------
+        Relation
+            The rows as they are where columns would be read in another way.
         """
         of_rows = self.filters
         names = self.aggregates.keys() - of_rows.keys() if people else of_rows.keys()
@@ -905,7 +946,18 @@ class Query:
         return max(_MOST_BINS // ((integers + 1) * len(self.keys)), 1)
 
     def with_keys(self, keys: tuple[tuple[Key, ...], ...]) -> Query:
-        """The question whose private keys have been found: these are all its keys."""
+        """Return the query whose private keys have been found.
+
+        Parameters
+        ----------
+        keys
+            All its keys.
+
+        Returns
+        -------
+        Query
+            A new query.
+        """
         groups = tuple(dataclasses.replace(group, private=False) for group in self.groups)
         aggregates = {
             name: one.over(keys) if isinstance(one, Consistent) else one
@@ -916,7 +968,18 @@ class Query:
         )
 
     def weighted(self, weights: Mapping[str, Fraction]) -> Query:
-        """The same question with these weights of its aggregates, by name."""
+        """Return the same query with other weights.
+
+        Parameters
+        ----------
+        weights
+            By aggregate.
+
+        Returns
+        -------
+        Query
+            A new query.
+        """
         aggregates, asked = (
             {name: dataclasses.replace(a, weight=weights[name]) for name, a in given.items()}
             for given in (self.aggregates, self.asked)

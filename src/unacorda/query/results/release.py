@@ -344,7 +344,18 @@ class Release:
         return [*self.groups, *itertools.chain.from_iterable(lines)]
 
     def cells(self, most: int | None = None) -> list[list[str]]:
-        """Show at most `most` rows, in the digits that their intervals leave."""
+        """Show rows in the digits that their intervals leave.
+
+        Parameters
+        ----------
+        most
+            At most so many rows; None for all.
+
+        Returns
+        -------
+        list
+            A list of texts a row.
+        """
         columns = list(self._groups().values())
         for name, answer in self.answers.items():
             columns += [*self.labels(name).values(), _estimates(answer)]

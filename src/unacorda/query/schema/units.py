@@ -188,9 +188,19 @@ class Person:
         return self._but(max_rows=most, max_groups=None, max_rows_per_group=None, search=None)
 
     def found(self, max_rows: int, *, paid: Guarantee | None = None) -> Person:
-        """The same unit with the number of rows that its search found.
+        """Return the same unit with the number of rows that its search found.
 
-        paid: what was paid for it, where that is not what this unit would pay.
+        Parameters
+        ----------
+        max_rows
+            That number.
+        paid
+            What was paid for it, where that is not what this unit would pay.
+
+        Returns
+        -------
+        Person
+            A new unit.
         """
         search = self.search
         if search is not None and paid is not None:
@@ -198,15 +208,48 @@ class Person:
         return self._but(max_rows=max_rows, search=search)
 
     def with_rows(self, max_rows: int) -> Person:
-        """The same unit with this number of rows, whatever it would search."""
+        """Return the same unit with a number of rows, whatever it would search.
+
+        Parameters
+        ----------
+        max_rows
+            That number.
+
+        Returns
+        -------
+        Person
+            A new unit.
+        """
         return self._but(max_rows=max_rows, search=None)
 
     def alike(self, other: Unit) -> bool:
-        """Whether it is the same unit but for the number of rows, which is each question's own."""
+        """Say whether it is the same unit but for the number of rows, which is each question's own.
+
+        Parameters
+        ----------
+        other
+            Another unit.
+
+        Returns
+        -------
+        bool
+            False for a unit of rows.
+        """
         return isinstance(other, Person) and self.with_rows(1) == other.with_rows(1)
 
     def with_groups(self, max_groups: int) -> Person:
-        """The same unit in at most so many groups."""
+        """Return the same unit in at most so many groups.
+
+        Parameters
+        ----------
+        max_groups
+            How many; a smaller limit of the unit stays.
+
+        Returns
+        -------
+        Person
+            A new unit.
+        """
         groups = max_groups if self.max_groups is None else min(max_groups, self.max_groups)
         return self._but(max_groups=groups)
 
@@ -216,9 +259,24 @@ class Person:
         return self._but(neighbors=AddRemove)
 
     def in_table(self, table: str, tables: Collection[str] = ()) -> Person:
-        """The unit as one table names it.
+        """Return the unit as one table names it.
 
-        tables: all that there are. InvalidParameter where their ids are not those that were given.
+        Parameters
+        ----------
+        table
+            The name of the table.
+        tables
+            All that there are.
+
+        Returns
+        -------
+        Person
+            With the ids of that table.
+
+        Raises
+        ------
+        InvalidParameter
+            Where the ids are not those of these tables.
         """
         if not self.by_table:
             return self
@@ -312,11 +370,35 @@ class Row:
         return Row()
 
     def alike(self, other: Unit) -> bool:
-        """Whether it is the same unit."""
+        """Say whether it is the same unit.
+
+        Parameters
+        ----------
+        other
+            Another unit.
+
+        Returns
+        -------
+        bool
+            Whether both are rows with the same neighbors.
+        """
         return self == other
 
     def in_table(self, table: str, tables: Collection[str] = ()) -> Row:
-        """The unit as one table names it."""
+        """Return the unit as one table names it.
+
+        Parameters
+        ----------
+        table
+            The name of the table.
+        tables
+            All that there are.
+
+        Returns
+        -------
+        Row
+            The unit itself.
+        """
         del table, tables
         return self
 

@@ -60,21 +60,75 @@ class Statistic(ABC):
 
     @abstractmethod
     def value(self, values: ArrayLike) -> Any:
-        """The answer itself. NOT private: never release it."""
+        """Return the answer itself. NOT private: never release it.
+
+        Parameters
+        ----------
+        values
+            The data.
+
+        Returns
+        -------
+        Any
+            The statistic of the clamped data.
+        """
 
     @abstractmethod
     def local(
         self, values: ArrayLike, *, distance: int, neighbors: Neighbors
     ) -> Fraction | int | None:
-        """The local sensitivity at this distance, exactly; None where it is infinite."""
+        """Return the local sensitivity, exactly. NOT private: never release it.
+
+        Parameters
+        ----------
+        values
+            The data.
+        distance
+            The number of records that change, 1 or above.
+        neighbors
+            The relation that is protected.
+
+        Returns
+        -------
+        Fraction or int or None
+            None where it is infinite.
+        """
 
     @abstractmethod
     def down(self, values: ArrayLike, *, distance: int) -> Fraction | int:
-        """The down sensitivity at this distance, exactly."""
+        """Return the down sensitivity, exactly. NOT private: never release it.
+
+        Parameters
+        ----------
+        values
+            The data.
+        distance
+            The number of records that are removed, 1 or above.
+
+        Returns
+        -------
+        Fraction or int
+            0 or above.
+        """
 
     @abstractmethod
     def smooth(self, values: ArrayLike, *, smoothness: float, neighbors: Neighbors) -> float:
-        """The smooth sensitivity, nearly: see `smooth_sensitivity`."""
+        """Return the smooth sensitivity, nearly: see `smooth_sensitivity`. NOT private.
+
+        Parameters
+        ----------
+        values
+            The data.
+        smoothness
+            How fast distance discounts local sensitivity.
+        neighbors
+            The relation that is protected.
+
+        Returns
+        -------
+        float
+            In the unit of the statistic, up to rounding.
+        """
 
 
 class Invertible(ABC):
@@ -92,13 +146,43 @@ class Invertible(ABC):
 
     @abstractmethod
     def answer_grid(self, log2: int | None, *, answers: tuple[Fraction, Fraction]) -> AnswerGrid:
-        """The grid of the answers, whose step is also that of the values."""
+        """Return the grid of the answers, whose step is also that of the values.
+
+        Parameters
+        ----------
+        log2
+            The logarithm of the step to base 2; None for one as fine as float64 holds.
+        answers
+            The least and the greatest one.
+
+        Returns
+        -------
+        AnswerGrid
+            The multiples of the step between them.
+        """
 
     @abstractmethod
     def losses(
         self, values: ArrayLike, *, neighbors: Neighbors, grid: AnswerGrid, most: int
     ) -> Runs:
-        """The loss of every step of the grid. NOT private."""
+        """Return the loss of every step of the grid. NOT private: never release it.
+
+        Parameters
+        ----------
+        values
+            The data.
+        neighbors
+            The relation that is protected.
+        grid
+            Of the answers.
+        most
+            No loss is larger.
+
+        Returns
+        -------
+        Runs
+            Losses of the steps of the grid.
+        """
 
 
 class Between(Protocol):

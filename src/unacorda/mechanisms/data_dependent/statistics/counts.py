@@ -78,7 +78,18 @@ class Mode(Statistic, Invertible):
         object.__setattr__(self, "categories", given)
 
     def counts(self, values: ArrayLike) -> NDArray[np.int64]:
-        """How many records each category has, in the order of the categories. NOT private."""
+        """Count the records of each category, in the order of the categories. NOT private.
+
+        Parameters
+        ----------
+        values
+            The data.
+
+        Returns
+        -------
+        ndarray
+            A number a category.
+        """
         found, repeats = multiplicities(values)
         of = dict(zip(found, repeats.tolist(), strict=True))
         return np.array([of.get(category, 0) for category in self.categories], dtype=np.int64)

@@ -92,13 +92,36 @@ class RankStatistic(BetweenBounds):
 
     @abstractmethod
     def added_or_removed(self, steps: Steps, *, grid: AnswerGrid, most: int) -> Runs:
-        """The losses where records come or go; steps: sorted."""
+        """Return the losses where records come or go.
+
+        Parameters
+        ----------
+        steps
+            The data as steps of the grid, sorted.
+        grid
+            Of the answers.
+        most
+            No loss is larger.
+
+        Returns
+        -------
+        Runs
+            Losses of the steps of the grid.
+        """
 
     @abstractmethod
     def place(self, count: int) -> int:
-        """Which of `count` sorted values it is: 0 the smallest.
+        """Say which of so many sorted values it is, 0 the smallest.
 
-        Below 0 it is the lower bound, from `count` on the upper one.
+        Parameters
+        ----------
+        count
+            How many there are.
+
+        Returns
+        -------
+        int
+            Below 0 it is the lower bound, from `count` on the upper one.
         """
 
     def value(self, values: ArrayLike) -> float:
@@ -481,7 +504,18 @@ class InterquartileRange:
         return first, last
 
     def value(self, values: ArrayLike) -> Fraction:
-        """The answer itself. NOT private: never release it."""
+        """Return the answer itself. NOT private: never release it.
+
+        Parameters
+        ----------
+        values
+            The data.
+
+        Returns
+        -------
+        Fraction
+            The third quartile less the first.
+        """
         first, last = (Fraction(quartile.value(values)) for quartile in self.quartiles)
         return last - first
 

@@ -92,7 +92,18 @@ class Slope(Invertible):
                 raise InvalidParameter(high, getattr(self, high), expected=f"a number above {low}")
 
     def value(self, values: ArrayLike) -> Fraction:
-        """The answer itself. NOT private: never release it."""
+        """Return the answer itself. NOT private: never release it.
+
+        Parameters
+        ----------
+        values
+            Pairs of x and y, a row each.
+
+        Returns
+        -------
+        Fraction
+            The median slope.
+        """
         x, y = _pairs_of(values)
         known = [
             (Fraction(a), Fraction(b))
