@@ -58,22 +58,32 @@ async def check_token(
 
     issuer: whose tokens are taken too.
     """
-    await check_failures(request, store)
-    found: Token | None = None
-    if text is not None and issuer is not None and not text.startswith(f"{PREFIX}_"):
-        if len(text) < _MOST_SIGNED:
-            found = await asyncio.to_thread(issuer.holder_of, text.strip())
-    elif text is not None and len(text) < _MOST_CHARACTERS:
-        found = await asyncio.to_thread(holder_of, store, text.strip())
+    found = await asyncio.to_thread(_holder, address_of(request), store, text, issuer)
     if found is None:
         await count_failure(request, store)
         raise Problem("no-token", said)
     return found
 
 
+def _holder(
+    address: str, store: AnswerStore, text: str | None, issuer: Issuer | None
+) -> Token | None:
+    """The token that a text is, if any; Problem for an address that tries too many."""
+    _check_failures(address, store)
+    if text is not None and issuer is not None and not text.startswith(f"{PREFIX}_"):
+        return issuer.holder_of(text.strip()) if len(text) < _MOST_SIGNED else None
+    if text is not None and len(text) < _MOST_CHARACTERS:
+        return holder_of(store, text.strip())
+    return None
+
+
 async def check_failures(request: Request, store: AnswerStore) -> None:
     """Refuse an address that has tried too many wrong tokens this minute."""
-    if await asyncio.to_thread(store.failed, address_of(request)) >= _MOST_FAILURES:
+    await asyncio.to_thread(_check_failures, address_of(request), store)
+
+
+def _check_failures(address: str, store: AnswerStore) -> None:
+    if store.failed(address) >= _MOST_FAILURES:
         raise Problem("too-many", "Too many wrong tokens. Wait for a minute.")
 
 

@@ -37,6 +37,7 @@ from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Auto, Person, Row, Unit
 from unacorda.query.session import Session
 from unacorda.query.settings import Dataset, guarantee_of
+from unacorda.query.sql.postprocess import Select, arranged
 from unacorda.server.config import Config
 from unacorda.server.oidc import Issuer
 from unacorda.server.problems import Problem, problem_of
@@ -58,11 +59,15 @@ _AFTER_RESERVING: Final = ("engine-failed", "failed", "ledger-failed", "source-c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedQuestion:
-    """A question as it was read: what is evaluated, and what tells equal ones."""
+    """A question as it was read, once: what is evaluated, and what tells equal ones.
 
-    query: Query | str
+    select: of a SELECT, by which its release is arranged.
+    """
+
+    query: Query
     budget: Guarantee
     digest: str
+    select: Select | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,9 +232,10 @@ class Service:
         budget = budget_of(body.get("budget"), "/budget")
         if "sql" in body:
             text = body["sql"]
-            query, _ = session.read_sql(text)
+            query, select = session.read_sql(text)
             # ORDER BY and LIMIT, which the plan does not hold, arrange what is released.
-            return ParsedQuestion(query=text, budget=budget, digest=f"{query.digest()} {text}")
+            digest = f"{query.digest()} {text}"
+            return ParsedQuestion(query=query, budget=budget, digest=digest, select=select)
         query = session.read_json(body["question"])
         return ParsedQuestion(query=query, budget=budget, digest=query.digest())
 
@@ -452,7 +458,9 @@ class Service:
             taken = leaves_after(self.config.answer_after, time.time() - begun.arrived)
             return begun.arrived + taken
 
-        def keep(release: Any) -> None:
+        def keep(made: Any) -> None:
+            select = begun.asked.select
+            release = made if select is None else arranged(made, select)
             newest = self.ledger.newest(question.dataset)
             seen = None if newest is None else (question.dataset, *newest)
             text, cost = release.to_json(), str(release.charge)
@@ -583,8 +591,7 @@ def _joins(session: Session) -> dict[str, list[str]]:
     unit = session.unit
     if not isinstance(unit, Person):
         return {}
-    ids = {table: unit.in_table(table).id for table in session.tables}
-    return {table: [one] if isinstance(one, str) else list(one) for table, one in ids.items()}
+    return {table: list(unit.in_table(table).id) for table in session.tables}
 
 
 def _as_text(body: Mapping[str, Any]) -> str:

@@ -454,12 +454,14 @@ class AnswerStore:
     def _insert(self, now: float, **fields: Any) -> StoredQuestion:
         """A new question, the next one of its analyst."""
         made = {"id": secrets.token_hex(16), "made": now, "beat": now, "owner": self.owner}
+        nothing = dict.fromkeys(("purpose", "release", "cost", "problem", "due", "request"))
         with self._write() as connection:
             own = _questions.c.analyst == fields["analyst"]  # others' questions are not counted
             newest = select(sqlalchemy.func.max(_questions.c.number)).where(own)
             number = (connection.execute(newest).scalar() or 0) + 1
-            connection.execute(_questions.insert().values(number=number, **made, **fields))
-        return self._where(_questions.c.id == made["id"])[0]
+            whole = {**nothing, **made, **fields, "number": number}
+            connection.execute(_questions.insert().values(**whole))
+        return StoredQuestion(**whole)
 
     def release_of(self, analyst: str, text: str) -> StoredQuestion | None:
         """The question of an analyst whose stored release has exactly this text."""
@@ -649,9 +651,9 @@ def _write_ahead(connection: Any, _: object) -> None:
 
 
 def _hold(connection: sqlalchemy.Connection) -> None:
-    """A transaction that will write takes the lock at once, and never half way."""
-    reading = connection.get_execution_options().get("reading", False)
-    connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+    """A transaction that will write takes the lock at once; a read is one statement alone."""
+    if not connection.get_execution_options().get("reading", False):
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 @contextlib.contextmanager
