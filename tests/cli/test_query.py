@@ -29,7 +29,7 @@ def test_answers_with_a_table_and_says_that_nothing_remembers(run: Run, visits: 
     assert a[:4] == ["A", "200", "±", "0"]
     assert b[:2] == ["B", "200"]
     assert "Spent epsilon 300." in ran.out
-    assert "nothing durable remembers" in ran.err
+    assert "nothing remembers" in ran.err
     assert ran.err.count("\n") == 1
 
 

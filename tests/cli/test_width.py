@@ -111,7 +111,7 @@ def test_long_messages_wrap_on_a_terminal_and_not_in_a_pipe(visits: str, spawn: 
     lines = lines_of(on_terminal(*asked).out)
     (first,) = [place for place, line in enumerate(lines) if line.startswith("note: ")]
     assert max(map(len, lines)) <= 79
-    assert "nothing durable remembers" in " ".join(lines[first:])
+    assert "nothing remembers" in " ".join(lines[first:])
     assert spawn(*asked).err.count("\n") == 1
 
 

@@ -363,3 +363,16 @@ def test_missing_values_are_shown_apart_from_the_lowest_bar() -> None:
     assert re.search(r"missing +\d", str(found))
     assert "people with a missing value" in found.to_html()
     assert verify_record(found.to_json()).holds
+
+
+def test_a_look_at_few_people_says_that_its_noise_is_large() -> None:
+    frame = pd.DataFrame({"x": [float(n) for n in range(50)]})
+    with unacorda.Session(
+        {"t": frame}, unit=unacorda.Row(), budget=unacorda.PureDP(200)
+    ) as session:
+        rough = session.describe("t", budget=unacorda.PureDP("0.1"))
+        sharp = session.describe("t", budget=unacorda.PureDP(100))
+    assert "The noise is large for this number of people" in str(rough)
+    assert rough.warning
+    assert rough.warning in rough.to_html()
+    assert sharp.warning == ""

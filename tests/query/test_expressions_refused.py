@@ -10,6 +10,7 @@ from tests.support.cases import in_subtests
 from tests.support.seams import parse
 
 from unacorda.errors import InvalidParameter, UnsafeExpression
+from unacorda.query.expressions.language import Column, Kind
 
 
 @in_subtests(
@@ -240,3 +241,11 @@ def test_kinds_that_do_not_fit_name_the_mend(text: str, words: str) -> None:
     assert not isinstance(fault.value, UnsafeExpression)
     assert words in fault.value.expected
     assert fault.value.argument == "derive"
+
+
+@pytest.mark.parametrize("text", ["Age (years) >= 65", "Cost € > 5", "Cost € + 1"])
+def test_a_name_that_lacks_its_quotes_is_shown_with_them(text: str) -> None:
+    columns = {name: Column(name, Kind.NUMBER) for name in ("Age (years)", "Cost €")}
+    with pytest.raises(UnsafeExpression, match='in double quotes: "') as caught:
+        parse(text, columns=columns)
+    assert text.partition(" ")[0] in caught.value.hint

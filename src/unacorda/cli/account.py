@@ -41,7 +41,7 @@ for samples, + for composition and * for counts. Numbers are exact: 0.01, 1e-5, 
   ... .fixed_size_sampled(size=256, population=60000)
   ... * 10000 + ...                    a composition
 
-A name or number that is wrong is answered with its column and with what may stand there."""
+For a wrong name or number, the error shows its column and what is allowed there."""
 
 HELP = f"""Price a composition of mechanisms: what it costs, from both sides, and by which theorem.
 

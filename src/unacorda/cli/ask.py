@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 _TOKEN = "UNACORDA_TOKEN"  # noqa: S105  # the name of a variable
 
-_HELP = f"""Answer one SELECT by a server that `unacorda serve` runs.
+_HELP = f"""Ask one SELECT of a server that `unacorda serve` runs.
 
-URL is its address, https but for this machine. The token is read from the variable {_TOKEN},
-or from a file with --token-file: what stands on a command line is seen by others.
+URL is its address: https, or http on this machine. The token is read from the variable {_TOKEN},
+or from a file with --token-file, because others can see a command line.
 
-An equal question that was answered before is given again, and costs nothing.
+If an equal question was answered before, you get its answer again, and it costs nothing.
 
 \b
 Examples:
@@ -39,7 +39,7 @@ Examples:
 {EXIT_CODES}"""
 
 
-@click.command(help=_HELP, short_help="Answer one SELECT by a server.")
+@click.command(help=_HELP, short_help="Ask one SELECT of a server.")
 @click.argument("url", metavar="URL")
 @click.argument("text", metavar="SELECT")
 @params.price()

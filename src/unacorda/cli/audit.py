@@ -27,10 +27,10 @@ METHODS = ("one-run", "f-dp", "anytime", "many-runs")
 _TRUE = frozenset({"1", "1.0", "true", "yes", "in"})
 _FALSE = frozenset({"0", "0.0", "false", "no", "out"})
 
-HELP = f"""Bound the privacy loss from below, by scores of canaries that were put in or left out.
+HELP = f"""Bound the privacy loss from below, by scores of canaries that were included or not.
 
-FILE is a CSV file with the columns score and included (1 or 0, True or False): one line a canary,
-or one a run for many-runs. The higher a score, the likelier the canary was in.
+FILE is a CSV file with the columns score and included (1 or 0, True or False): one line for each
+canary, or for each run with many-runs. A higher score means that the canary was likely included.
 
 \b
   one-run     one run, fair coins; any mechanism

@@ -34,8 +34,8 @@ HELP = f"""Find the least noise, the most steps or the largest rate with which E
 
 {GRAMMAR}
 
-One number is left open: a free name, such as x. The value that is found was priced itself, and
-meets the target; how much is left is said.
+Leave one number open as a name, such as x. The value that is found was priced and meets the
+target; the output shows how much of the target is left.
 
 \b
 Examples:

@@ -85,26 +85,26 @@ _AIRLINES = {
 
 _WELCOME = (
     "unacorda answers questions about tables of people with calibrated noise, so that no answer "
-    "tells whether any one person is in the table. Here are two, about data that anyone may see: "
-    "only therefore can the exact answers stand next to the private ones. With your own data you "
-    "would see the private ones alone."
+    "reveals whether any one person is in the table. Here are two questions about public data. "
+    "Because these data are public, the exact answers can be shown next to the private ones. With "
+    "your own data you would see only the private ones."
 )
 
 _AFTER_INCOME = (
-    "In each pair the exact number is on the left and the private one on the right; ± is 95% "
-    "probability, for the noise. Larger groups are answered better, because the noise has the "
-    "same size whatever the group's. Incomes above 150,000 counted as 150,000, a limit set without "
-    "looking at the data: it keeps the noise small and pulls the means down, most where incomes "
-    "are high. The medians have no margin here; of small groups they are rough."
+    "In each pair the exact number is on the left and the private one on the right; ± is a 95% "
+    "interval for the noise. Large groups are answered more accurately, because the noise is the "
+    "same for every group. Incomes above 150,000 count as 150,000. This bound was set without "
+    "looking at the data. It keeps the noise small and makes the means too low, most where incomes "
+    "are high. The medians have no interval here; those of small groups are rough."
 )
 
 _AFTER_DELAYS = (
-    "The noise hides a whole aircraft with all its flights. To make that possible at most "
-    f"{_MOST_FLIGHTS} flights of one aircraft are used, drawn at random: 'kept' is how many that "
-    "leaves on average, and is what the private count estimates. Airlines with many thousands "
-    "are answered well. Those with a few hundred are hidden, as they have to be: SkyWest's 32 "
-    "flights could as well be one aircraft's. Impossible values were corrected (no count below 0), "
-    "which costs nothing, since it looks at the noisy numbers alone."
+    "The noise hides a whole aircraft with all its flights. So at most "
+    f"{_MOST_FLIGHTS} flights of one aircraft are used, drawn at random. 'kept' is the number that "
+    "remains on average; the private count estimates this number. Airlines with many thousands "
+    "of flights are answered well. Those with a few hundred are hidden, as they must be: SkyWest's "
+    "32 flights could all be one aircraft's. Impossible values were corrected (no count below 0). "
+    "This costs nothing, because it uses only the noisy numbers."
 )
 
 _NEXT = """\

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 HELP = f"""Take a first look at a table of people: what its columns hold, how many people have a
 value, ranges, means, quantiles and a picture of each, all within one budget.
 
-What a column holds is declared with --columns or --bounds, or known from the type of a Parquet or
-DuckDB column. Columns of a CSV file that are not declared are put to a private vote, for a tenth of
-the budget: a column is of numbers, dates or booleans where the values of four people in five
-convert. Ranges that are not declared are found privately, on round numbers. Values of text columns
-are never read off the data: declare them as categories, or give --delta, for which those that many
-people share are found.
+Declare what a column holds with --columns or --bounds; the type of a Parquet or DuckDB column is
+known. For columns of a CSV file that are not declared, a private vote decides, for a tenth of
+the budget: a column holds numbers, dates or booleans if the values of four people in five
+convert. Ranges that are not declared are found privately, as round numbers. Values of text columns
+are never read off the data: declare them as categories, or give --delta to find the values that
+many people share. With few people or a small budget, votes and ranges can be wrong.
 
 \b
 Examples:
@@ -41,8 +41,8 @@ Examples:
   unacorda describe visits.csv --unit person_id --max-rows 10 --epsilon 1 \\
       --bounds age=0:120 --ledger sqlite:///budget.db --dataset visits-2024 --budget epsilon=3
 
-Without --max-rows, how many rows of a person to keep is found privately, for a tenth of the budget;
-with --ledger once per account, and `unacorda query --max-rows auto` reads it there.
+Without --max-rows, the number of rows of a person that may count is found privately, for a tenth of
+the budget; with --ledger only once per account, also for `unacorda query --max-rows auto`.
 
 {EXIT_CODES}"""
 

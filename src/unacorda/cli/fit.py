@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 HELP = f"""Fit a regression to a table of people: coefficients with intervals that count sampling
 and the noise of every step.
 
-A formula is TARGET ~ TERM + TERM. A term is a column of numbers, C(column) for one of categories,
-whose values --keys or --columns list, the first being the one the others are compared with; a
-function such as ln(x), or I(...) around arithmetic and conditions. Rows that lack a value, or have
-a category that is not listed, are left out. Public bounds of columns (--bounds) are taken where
-they are given, and clip nothing; others are found for a twentieth of the budget.
+A formula is TARGET ~ TERM + TERM. A term is a column of numbers; C(column) for a column of
+categories, listed with --keys or --columns, of which the first is the reference; a
+function such as ln(x); or I(...) around arithmetic and conditions. Rows without a value, or with
+a category that is not listed, are left out. Public bounds of columns (--bounds) are used if
+given, and clamp nothing; other bounds are found for a twentieth of the budget.
 
 \b
 Examples:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee
     from unacorda.query.session import Session
 
-_HELP = """Open accounts in a ledger of budgets, look into it, verify and export it.
+_HELP = """Open accounts in a ledger of budgets, show, verify and export it.
 
 \b
 Example:

@@ -41,14 +41,15 @@ if TYPE_CHECKING:
 HELP = f"""Answer one SELECT about a table of people, with differential privacy.
 
 The SELECT may hold COUNT, SUM, AVG, MEDIAN, QUANTILE(x, 0.9), STDDEV, CORR, HISTOGRAM and others,
-with WHERE, JOIN, GROUP BY, HAVING, ORDER BY and LIMIT. The table of a file is called as the file
-(visits.csv is visits; other signs than letters, digits and _ become _), and also data. --table
-names several. A file unacorda.toml stands in for DATA, --table and options that are left out.
+with WHERE, JOIN, GROUP BY, HAVING, ORDER BY and LIMIT. The table has the name of its file
+(visits.csv is visits; characters other than letters, digits and _ become _), and also the name
+data. --table names several files. A file unacorda.toml can hold DATA, --table and options.
+Write a column name with spaces or special characters in double quotes.
 
-Every value of GROUP BY must be listed, with --keys or --columns: it is never read off the data.
-Or --private-keys finds those that enough people have, and spends a --delta.
+List every value of GROUP BY, with --keys or --columns: values are never read off the data.
+Or let --private-keys find the values that enough people have, which needs a --delta.
 Means, quantiles and variances need public bounds of their columns, with --bounds or --columns; a
-SUM has less error with them.
+SUM is more accurate with them.
 
 \b
 Examples:
@@ -63,12 +64,12 @@ Examples:
       --ledger sqlite:///budget.db --dataset visits-2024 --budget rho=0.1 \\
       "SELECT COUNT(*) AS n FROM visits WHERE age >= 65"
 
---max-rows auto finds how many rows of a person to keep, privately, for a tenth of the budget; with
---ledger once per account, and later questions and looks read it there.
+--max-rows says how many rows of one person may count. --max-rows auto finds a number privately, for
+a tenth of the budget; with --ledger only once per account.
 
-Without --ledger, nothing remembers what was spent. With one, --budget opens the account the first
-time; later it is left out or equal, and questions beyond it are refused. --sub-account spends from
-a limit below the account too: --limit opens it.
+Without --ledger, nothing remembers what was spent. With --ledger, --budget opens the account the
+first time; later leave it out or repeat it. Questions beyond the budget are refused. --sub-account
+also spends from a limit below the account; --limit opens that limit.
 
 {EXIT_CODES}"""
 
@@ -78,12 +79,12 @@ _NO_KEPT = (
 )
 
 UNKEPT = (
-    "there is no --ledger, so nothing durable remembers what this {asked} cost. Each further "
-    "question about these people adds to it, and nothing stops you."
+    "there is no --ledger, so nothing remembers what this {asked} cost. Each further question "
+    "about these people adds to the cost, and nothing stops you."
 )
 _MARGINS = (
-    "A margin holds with 95% probability for each cell, about the exact answer{about}, and counts "
-    "the noise alone{rest}."
+    "Each ± is a 95% interval of one cell, about the exact answer{about}. It counts the noise "
+    "alone{rest}."
 )
 
 StandardErrors = Fraction | dict[str, Fraction]
@@ -367,7 +368,7 @@ def _print_release(release: Release, account: PayingAccount | None) -> None:
     render.line()
     if any(low is not None for answer in release.answers.values() for low in answer.lower):
         clamps = any(one.clamped for one in release.query.aggregates.values())
-        rest = ": what clamping to bounds does comes on top" if clamps else ""
+        rest = ", not the bias of clamping to bounds" if clamps else ""
         margins = _MARGINS.format(about=release.about, rest=rest)
         render.line(render.wrapped(escape(margins)))
     for text in (*release.legend, *release.readings):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from unacorda.query.series.answers import SeriesAnswers
     from unacorda.query.session import Session
 
-_HELP = """Ask the same of a table that grows, step by step, for one price paid at the start.
+_HELP = """Ask the same question of a growing table at each step, for one price paid at the start.
 
 \b
 Example:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from unacorda.server.service import OpenDataset
     from unacorda.server.store import AnswerStore
 
-_HELP = """Check a configuration, make tokens, begin with an example.
+_HELP = """Check a configuration, make tokens, write an example.
 
 \b
 Example:

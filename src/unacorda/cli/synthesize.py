@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 HELP = f"""Make synthetic rows that look like those of a table of people, with a measured error.
 
-Tables of counts over few columns are close to the true ones, and how close is measured: --report
-writes a page of it. A synthetic row is no person, and rows of one person do not belong together.
-The cells of each column are public: values that --columns lists, or --bins: the edges of numbers
-or dates, or the values of a text. A number alone finds as many bins privately, between public
-bounds; so are the values of columns found that --columns calls text, which needs a --delta. A tenth
-of the budget finds them. Numbers are spread evenly in their bin.
+Tables of counts over few columns are close to the true ones. --report writes a page that shows how
+close. A synthetic row is not a person, and the rows of one person do not belong together.
+The cells of each column are public: the values that --columns lists, or --bins with the edges of
+numbers or dates, or the values of a text. A single number in --bins finds that many bins privately,
+between public bounds. The values of columns that --columns calls text are found privately, too,
+which needs a --delta. Both use a tenth of the budget. Numbers are spread evenly in their bin.
 
 \b
 Examples:
@@ -56,7 +56,7 @@ Examples:
   unacorda synthesize visits.csv --unit patient --max-rows 3 --epsilon 1 \\
       --bins age=0,18,40,65,120 --only age --explain
 
-The whole budget is spent, also where a run stops before its end. Without --output the rows are
+The whole budget is spent, even if a run stops early. Without --output the rows are
 printed as CSV. Needs SciPy; .parquet pyarrow; pictures of the report the extra `plots`.
 
 {EXIT_CODES}"""

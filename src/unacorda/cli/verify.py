@@ -17,31 +17,31 @@ from unacorda.query.expressions.quoting import escape
 
 _MOST_BYTES = 1 << 28
 
-HELP = f"""Compute question, event and price of a release again, without the data.
+HELP = f"""Recompute question, event and price of a release, without the data.
 
 FILE is what `unacorda query` or `unacorda describe` wrote with --output FILE.json or --json, or
-what `to_json()` of a release, a batch or a description gives in Python; of several releases each
-is a line. The question is put together again from what the file states, its digest, its noise
-and what that costs are computed again, and each is compared with what the file says. With
---ledger, the entry of this question is looked for too: its digest, salt, event, charge and
+what `to_json()` of a release, a batch or a description gives in Python. For several releases, each
+has a line. The question is rebuilt from what the file states. Its digest, its noise
+and its price are recomputed, and each is compared with the file. With
+--ledger, the entry of this question is checked too: its digest, salt, event, charge and
 request, and that it was answered.
 
-What no file can show is said below the table: that the engine ran this question on those data, that
-the noise was drawn fairly, that no released value was changed.
+No file can prove that the engine ran this question on those data, that the noise was drawn fairly,
+or that no released value was changed. The output says so.
 
 \b
 Examples:
   unacorda verify answer.json
   unacorda verify answer.json --ledger sqlite:///budget.db --json
 
-The code is 1 if anything differs, 2 if FILE is no release, 5 if the ledger cannot be used.
+The exit code is 1 if anything differs, 2 if FILE is no release, 5 if the ledger cannot be used.
 
 {EXIT_CODES}"""
 
 
 @click.command(
     help=HELP,
-    short_help="Compute question, event and price of a release again, without the data.",
+    short_help="Recompute question, event and price of a release, without the data.",
 )
 @click.argument("file", metavar="FILE", type=params.FILE, help="A release as JSON.")
 @ledger_option

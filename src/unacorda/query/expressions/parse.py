@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from unacorda import checks
-from unacorda.errors import InvalidParameter
+from unacorda.errors import InvalidParameter, UnsafeExpression
 from unacorda.query.expressions import errors
 from unacorda.query.expressions.dates import DATES
 from unacorda.query.expressions.language import (
@@ -121,7 +121,10 @@ def parse(
     >>> decade.lower, decade.upper, decade.kind.value
     (0.0, 120.0, 'integer')
     """
-    node = _tree_of(text, argument=argument)
+    try:
+        node = _tree_of(text, argument=argument)
+    except UnsafeExpression as unsafe:
+        raise _unquoted(unsafe, columns) or unsafe from None
     try:
         known = {name: _known(name, columns, argument=argument, text=text) for name in names(node)}
         readings = {
@@ -136,6 +139,15 @@ def parse(
     except RecursionError:
         raise errors.too_deep(text) from None
     return _finished(value, node, chosen)
+
+
+def _unquoted(error: UnsafeExpression, columns: Collection[str]) -> UnsafeExpression | None:
+    """The error with another hint, where the text has a column's name that lacks its quotes."""
+    for name in sorted(columns, key=len, reverse=True):
+        if not name.isidentifier() and name in error.text and identifier(name) not in error.text:
+            hint = f"Write the column's name in double quotes: {identifier(name)}."
+            return UnsafeExpression(error.text, reason=error.reason, hint=hint, place=error.place)
+    return None
 
 
 def _known(name: str, columns: Collection[str], *, argument: str, text: str) -> str:

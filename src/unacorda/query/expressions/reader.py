@@ -177,7 +177,11 @@ def _parsed(text: str, *, into: type[exp.Condition] | None) -> exp.Expression:
     raise UnsafeExpression(
         text,
         reason="it is not understood" + ("" if place is None else f", at {text[slice(*place)]!r}"),
-        hint=next(other, "Check brackets, commas, quotes and the order of words."),
+        hint=next(
+            other,
+            "Check brackets, commas, quotes and the order of words. A column name with spaces or "
+            "special characters is written in double quotes.",
+        ),
         place=place,
     )
 

@@ -126,9 +126,10 @@ def _readings(text: str, scope: TableSchema, argument: str = "column") -> tuple[
 def _single(text: str, scope: TableSchema, argument: str) -> Expression:
     """An expression that can be read in one way alone; InvalidParameter."""
     first, *others = _readings(text, scope, argument)
+    shown = identifier(text) if text in scope.names and not text.isidentifier() else text
     expected = (
-        "a column of a known type, since text, numbers and dates have other orders: write "
-        f"TRY_CAST({text} AS DOUBLE) or TRY_CAST({text} AS DATE), or declare it as "
+        "a column of a known type, because text, numbers and dates sort differently: write "
+        f"TRY_CAST({shown} AS DOUBLE) or TRY_CAST({shown} AS DATE), or declare the column as "
         "unacorda.Bounds(0, 100), unacorda.Dates() or unacorda.Text()"
     )
     checks.demand(not others, argument, text, expected=expected)

@@ -117,10 +117,14 @@ _ABOUT = (
 )
 _READING = (
     f"{_ABOUT[0]} "
-    "Every number has noise, so that no reader can tell whether any one person is in the table. A "
-    "margin (±, or the thin line on a bar) holds with 95% probability and counts the noise alone: "
-    "what clamping to a range and the limit on a person's rows do comes on top. Counts may come "
-    "out below zero."
+    "Every number has noise, so that no reader can tell whether any one person is in the table. "
+    "The 95% intervals (±, or the thin line on a bar) count the noise alone, not the bias of "
+    "clamping to a range and of the limit on a person's rows. Counts can be below zero."
+)
+_LARGE = 0.1  # of the number of people
+_ROUGH = (
+    "The noise is large for this number of people. Kinds of columns by a private vote, and ranges "
+    "found privately, may be wrong: offer a larger budget, or declare what is known of the columns."
 )
 
 
@@ -235,6 +239,14 @@ class Description:
             f"{self.spent} for this look"
         )
 
+    @property
+    def warning(self) -> str:
+        """What a reader should know where noise is large next to the number of people, or ""."""
+        counts = [one.present for one in self.columns if one.present is not None]
+        ends = [(one.low, one.high) for one in counts]
+        noise = [(high - low) / 2 for low, high in ends if low is not None and high is not None]
+        return _ROUGH if max(noise, default=0) > _LARGE * self.people.value else ""
+
     def to_dict(self) -> dict[str, Any]:
         """All of it in plain values."""
         return {
@@ -281,7 +293,7 @@ class Description:
             f'<meta name="viewport" content="width=device-width, initial-scale=1">'
             f"<title>{title}</title><style>{_STYLE}</style></head><body>"
             f"<h1>{title}</h1>{warning}{markup.facts(facts)}"
-            f'<p class="soft">{html.escape(_READING)}</p>'
+            f'<p class="soft">{html.escape(" ".join(filter(None, (_READING, self.warning))))}</p>'
             f"{_rows_section(self.rows_each)}"
             f"{''.join(map(_section, self.columns))}</body></html>\n"
         )
@@ -298,7 +310,7 @@ class Description:
             f"{_rounded(self.rows)} rows (protects {self.unit})"
         )
         parts = [head, f"spent {self.costs}; {left_of(self.remaining, self.budget)}"]
-        parts += _ABOUT
+        parts += [*_ABOUT, *([self.warning] if self.warning else [])]
         if self.left_out:
             parts.append(
                 f"left out, named as ids or row numbers: {', '.join(map(escape, self.left_out))}"
