@@ -43,6 +43,7 @@ from unacorda.learning.sampling import (
     Sampling,
 )
 from unacorda.learning.search import SearchResult, plan_search, search
+from unacorda.learning.shown_losses import ShownLosses
 from unacorda.learning.training import PrivateTraining
 from unacorda.learning.tries import SearchPlan
 
@@ -69,6 +70,7 @@ __all__ = [
     "Sampling",
     "SearchPlan",
     "SearchResult",
+    "ShownLosses",
     "TrainingAudit",
     "TrainingPlan",
     "TrainingRecord",

@@ -38,7 +38,7 @@ def fit(
     optimizer
         By default Adam with a rate of 0.01.
     progress
-        Show steps on standard error.
+        Show steps on standard error, and the last mean loss where `losses=` is among the options.
     **options
         As `PrivateTraining` takes them: the budget, units, batch_size and others.
 
@@ -81,7 +81,9 @@ def fit(
         for *given, target in training:
             training.step(loss(model(*given), target))
             if progress and training.ranks.rank == 0:
-                sys.stderr.write(f"\rstep {training.steps_done:,} of {training.plan.steps:,}")
+                shown = [f", loss {each:.3g}  " for each in training.shown_losses[-1:]]
+                steps = f"\rstep {training.steps_done:,} of {training.plan.steps:,}"
+                sys.stderr.write(steps + "".join(shown))
         if progress and training.ranks.rank == 0:
             sys.stderr.write("\n")
     finally:

@@ -25,6 +25,7 @@ from unacorda.learning.sampling import (
     Sampling,
     public_units,
 )
+from unacorda.learning.shown_losses import ShownLosses
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.privacy.neighbors import Neighbors, ReplaceOne
@@ -77,6 +78,8 @@ class TrainingPlan:
         Rows that are computed at once.
     spare
         Of the steps, those that are taken only where a crash cut others off.
+    losses
+        How losses are shown, if they are.
     comparison
         Predicted errors of correlated noise, where the noise was chosen by them.
     rules
@@ -120,6 +123,7 @@ class TrainingPlan:
     clip: str
     physical: int
     spare: int = 0
+    losses: ShownLosses | None = None
     comparison: tuple[NoiseChoice, ...] = ()
     rules: Mapping[str, str] = field(default_factory=dict)
     conditions: tuple[str, ...] = ()
@@ -157,6 +161,7 @@ class TrainingPlan:
             "clip": self.clip,
             "physical": self.physical,
             "spare": self.spare,
+            "losses": None if self.losses is None else repr(self.losses),
             "rules": dict(self.rules),
             "conditions": list(self.conditions),
         }
@@ -176,6 +181,12 @@ class TrainingPlan:
         ]
         if self.rows > 1:
             found.append(("rows of a unit", f"{self.rows:,} in a step"))
+        if self.losses is not None:
+            off = self.losses.error(
+                noise_multiplier=self.noise_multiplier, batch_size=self.batch_size
+            )
+            text = f"a mean of each step, up to {self.losses.largest:g}, off by {off:.2g}"
+            found.append(("losses", text))
         found += [("gradients", f"{path}: {rule}") for path, rule in self.rules.items()]
         found += [("error", str(choice)) for choice in self.comparison]
         return [*found, *(("condition", text) for text in self.conditions)]

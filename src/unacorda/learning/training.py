@@ -42,6 +42,7 @@ from unacorda.learning.plan import (
     sampling_of,
 )
 from unacorda.learning.sampling import Sampling
+from unacorda.learning.shown_losses import LOSS, ShownLosses
 from unacorda.learning.units import Units
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.privacy.neighbors import AddRemove, Neighbors
@@ -108,6 +109,9 @@ class PrivateTraining:
         From a list of examples to a batch; by default torch's.
     average
         From 0 to 1: also keep a moving average of the weights, `averaged`, which costs nothing.
+    losses
+        `ShownLosses(largest=5.0)` shows the noisy mean loss of each step in `shown_losses`, for a
+        share of the precision of its gradients; None shows nothing.
     canaries
         Gradients from `scattered` or `dirac`, added with the coins of everybody; `audit` then shows
         what the run gives away of them.
@@ -127,6 +131,8 @@ class PrivateTraining:
         What will be done, and what it costs: free to look at.
     steps_done, steps_begun
         Steps that were taken, and those whose coins fell.
+    shown_losses
+        Of each step that was taken, its noisy mean loss, where `losses=` asks for it.
     recorded
         Whether a ledger or a checkpoint shows that it was run.
 
@@ -183,6 +189,7 @@ class PrivateTraining:
         session: Any = None,
         collate: Callable[[list[Any]], Any] | None = None,
         average: float | None = None,
+        losses: ShownLosses | None = None,
         canaries: GradientCanaries | None = None,
         checkpoint: str | Path | None = None,
         resume: bool = False,
@@ -201,7 +208,9 @@ class PrivateTraining:
         self._data = Units.of(dataset, unit=unit, rows=rows, collate=collate)
         at_once = self._data.at_once(physical, -(-batch_size // self.ranks.size))
         most = at_once // self._data.rows
-        self._clipped = ClippedSums(model, bound=clip, arithmetic=arithmetic, units=most)
+        self._clipped = ClippedSums(
+            model, bound=clip, arithmetic=arithmetic, units=most, shown=losses
+        )
         self.model, self.optimizer = model, optimizer
         check_optimizer(optimizer, self._clipped.trained)
         plan = partial(
@@ -220,6 +229,7 @@ class PrivateTraining:
             rows=self._data.rows,
             dataset=self._data.described,
             clip=repr(self._clipped.bound),
+            losses=losses,
             physical=at_once,
             rules=self._clipped.rules,
             conditions=CONDITIONS,
@@ -245,6 +255,7 @@ class PrivateTraining:
         self._current: LogicalBatch | None = None
         self._sums: dict[str, Any] = {}
         self.steps_done = self.steps_begun = 0
+        self.shown_losses: list[float] = []
         coins = partial(self._key.stream, _COINS)
         self._draws = self.plan.sampling.draws(self._data.count, self.plan.batches, coins)
         self._mixing_checked = False
@@ -338,6 +349,7 @@ class PrivateTraining:
             bound=dict(vars(self._clipped.bound)),
             canaries=None if self._canaries is None else self._canaries.state(),
             steps_done=self.steps_done,
+            shown_losses=self.shown_losses,
         )
 
     def _resume(self, files: Checkpoint) -> None:
@@ -350,6 +362,7 @@ class PrivateTraining:
             self.model.load_state_dict(held["model"])
             self.optimizer.load_state_dict(held["optimizer"])
             self.averaged, self.steps_done = held["averaged"], held["steps_done"]
+            self.shown_losses = held["shown_losses"]
             self._clipped.bound = type(self._clipped.bound)(**held["bound"])
             if self._canaries is not None:
                 self._canaries.restore(held["canaries"])
@@ -413,15 +426,20 @@ class PrivateTraining:
         assert self._current is not None
         step, trained = self._current.number, self._clipped.trained
         if self._canaries is not None:
-            sums = self._canaries.added_to(sums, self._key.stream(_CHUNKS + 2, step))
+            gradients = {name: sums[name] for name in trained}
+            bits = self._key.stream(_CHUNKS + 2, step)
+            sums = {**sums, **self._canaries.added_to(gradients, bits)}
         sums = self.ranks.summed(f"sums of step {step}", sums)
         scale = self.plan.noise_multiplier * self._clipped.sensitivity
         found = self._noise.add(sums, step, scale=scale)
         if self._canaries is not None:
-            self._canaries.see(found)
+            self._canaries.see({name: found[name] for name in trained})
         for name, parameter in trained.items():
             mean = found[name] / self.plan.batch_size
             parameter.grad = mean.to(device=parameter.device, dtype=parameter.dtype)
+        if (shown := self._clipped.shown) is not None:
+            norm, size = self._clipped.bound.sensitivity, self.plan.batch_size
+            self.shown_losses.append(shown.mean(float(found[LOSS]), norm=norm, batch_size=size))
         if COUNT in found:
             self._clipped.move_bound(float(found[COUNT]), self.plan.batch_size)
         self.optimizer.step()

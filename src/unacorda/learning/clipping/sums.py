@@ -36,6 +36,7 @@ from unacorda.learning.clipping.parts import (
 )
 from unacorda.learning.clipping.precision import full_precision
 from unacorda.learning.clipping.rules import Rule, linear_parts, lookup_parts, rule_of
+from unacorda.learning.shown_losses import LOSS, ShownLosses
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -76,6 +77,8 @@ class ClippedSums:
         rounding. By default so few units are that it makes no difference.
     units
         With "float32" how many units a batch has at most; the rounding grows with it.
+    shown
+        Whether the sum of losses is another coordinate of the sums.
 
     Attributes
     ----------
@@ -108,16 +111,20 @@ class ClippedSums:
         bound: float | ClippingBound,
         arithmetic: Arithmetic = "float64",
         units: int | None = None,
+        shown: ShownLosses | None = None,
     ) -> None:
         require("torch", extra="learning")
         if not isinstance(model, torch.nn.Module):
-            shown = type(model).__name__
-            raise InvalidParameter("model", shown, expected="a torch.nn.Module")
+            kind = type(model).__name__
+            raise InvalidParameter("model", kind, expected="a torch.nn.Module")
         check_modules(model)
         self.model, self.bound = model, bound_of(bound)
         if not self.trained:
             raise InvalidParameter("model", "frozen", expected="a parameter that is trained")
         self.bound.check(list(self.trained))
+        if not isinstance(shown, ShownLosses | None):
+            raise InvalidParameter("losses", shown, expected="ShownLosses(largest=...), or None")
+        self.shown = shown
         self._arithmetic, self._most = arithmetic, units
         self._rounding = rounding_of(arithmetic, units)
         self.rules: dict[str, str] = {}
@@ -134,7 +141,8 @@ class ClippedSums:
 
         Source: docs/proofs/training.md, section 3.
         """
-        return self.bound.sensitivity * (1 + self._rounding)
+        norm = self.bound.sensitivity
+        return (norm if self.shown is None else self.shown.stretched(norm)) * (1 + self._rounding)
 
     @property
     def trained(self) -> dict[str, Any]:
@@ -159,7 +167,7 @@ class ClippedSums:
         """Sum up the clipped gradients of a batch, by parameter, in float64.
 
         The step is over afterwards: the graph is freed. A bound that follows norms has its count
-        among the sums.
+        among the sums, and losses that are shown have theirs.
 
         Parameters
         ----------
@@ -209,11 +217,16 @@ class ClippedSums:
                 for part in parts[name] if len(own) else ():
                     counts = part if some is None else part.only(some)
                     counts.add_to(found[name], own, block=size, scratch=self._scratch)
-            if self.bound.follows:
+            if self.bound.follows or self.shown is not None:
                 there = losses.new_ones(len(losses)) if weights is None else weights.to(losses)
-                present = (there.detach().unflatten(0, (-1, rows_per_unit)) != 0).any(1)
+                there = there.detach().unflatten(0, (-1, rows_per_unit))
+            if self.bound.follows:
+                present = (there != 0).any(1)
                 norms = squares or {COUNT: torch.zeros_like(present, dtype=torch.float64)}
                 found[COUNT] += self.bound.counted(norms, present)
+            if self.shown is not None:
+                each, norm = losses.unflatten(0, (-1, rows_per_unit)), self.bound.sensitivity
+                found[LOSS] += self.shown.summed(each, there, norm=norm)
         return found
 
     def no_sums(self, memory: dict[str, Tensor] | None = None) -> dict[str, Tensor]:
@@ -239,6 +252,8 @@ class ClippedSums:
             )
         if self.bound.follows:
             found[COUNT] = torch.zeros((), dtype=torch.float64)
+        if self.shown is not None:
+            found[LOSS] = torch.zeros((), dtype=torch.float64)
         return found
 
     def move_bound(self, released: float, batch_size: int) -> None:
