@@ -236,6 +236,7 @@ def test_the_engine_is_closed_to_the_outside_also_for_every_cursor(tmp_path: Pat
             "TimeZone": "UTC",
             "temp_directory": session._engine._folder,
             "temp_file_encryption": True,
+            "max_temp_directory_size": "22.3 GiB",  # 16 times the default memory
             "python_enable_replacements": False,
             "autoload_known_extensions": False,
             "autoinstall_known_extensions": False,

@@ -147,6 +147,46 @@ class Token:
     revoked: float | None
 
 
+NO_TOKEN: Final = Token(
+    id="",
+    hash=hashlib.sha256(b"").hexdigest(),
+    analyst="",
+    role="analyst",
+    note="",
+    made=0.0,
+    ends=0.0,
+    used=None,
+    revoked=None,
+)
+"""What stands where there is no token; it has ended."""
+_TOKEN_FIELDS: Final = tuple(column.name for column in _tokens.c)
+
+
+def _token_or_none() -> Any:
+    """A statement that gives one line in any case."""
+    stated = [sqlalchemy.literal(getattr(NO_TOKEN, one.name), one.type) for one in _tokens.c]
+    known = select(sqlalchemy.literal(0).label("place"), *_tokens.c)
+    named = known.where(_tokens.c.id == sqlalchemy.bindparam("name"))
+    other = select(sqlalchemy.literal(1), *stated)
+    return named.union_all(other).order_by("place").limit(1)
+
+
+# Statements of every request are made once.
+_TOKEN_OR_NONE: Final = _token_or_none()
+_QUESTION: Final = select(_questions).where(_questions.c.id == sqlalchemy.bindparam("name"))
+_FOUND: Final = (
+    select(_questions)
+    .where(_questions.c.key == sqlalchemy.bindparam("name"))
+    .where(_found | (_questions.c.due > sqlalchemy.bindparam("now", type_=Float)))
+    .order_by(_questions.c.number.desc())
+    .limit(1)
+)
+_FAILED: Final = select(_failures.c.count).where(
+    _failures.c.address == sqlalchemy.bindparam("address"),
+    _failures.c.minute == sqlalchemy.bindparam("minute"),
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignIn:
     """A browser that was signed in: by the hash of its cookie.
@@ -246,6 +286,12 @@ class AnswerStore:
         """The token of an id."""
         found = self.tokens(_tokens.c.id == name)
         return found[0] if found else None
+
+    def token_or_none(self, name: str) -> Token:
+        """The token of an id, or `NO_TOKEN`, which takes as long to read."""
+        with self._reading.begin() as connection:
+            row = connection.execute(_TOKEN_OR_NONE, {"name": name}).one()
+        return Token(**dict(zip(_TOKEN_FIELDS, row[1:], strict=True)))
 
     def tokens(self, *which: Any) -> list[Token]:
         """All tokens, oldest first."""
@@ -354,13 +400,16 @@ class AnswerStore:
     def failed(self, address: str, *, add: int = 0) -> int:
         """How many wrong tokens an address has tried this minute, with those to be added."""
         minute = int(time.time() // 60)
+        if not add:
+            with self._reading.begin() as connection:
+                given = {"address": address, "minute": minute}
+                return int(connection.execute(_FAILED, given).scalar() or 0)
         here = (_failures.c.address == address, _failures.c.minute == minute)
-        held = self._write() if add else self._reading.begin()
-        with held as connection:
+        with self._write() as connection:
             before = connection.execute(select(_failures.c.count).where(*here)).scalar() or 0
-            if add and before:
+            if before:
                 connection.execute(_failures.update().where(*here).values(count=before + add))
-            elif add:
+            else:
                 connection.execute(_failures.delete().where(_failures.c.minute < minute))
                 with contextlib.suppress(sqlalchemy.exc.IntegrityError):
                     fields = {"address": address, "minute": minute, "count": add}
@@ -492,8 +541,9 @@ class AnswerStore:
 
     def found(self, key: str) -> StoredQuestion | None:
         """The question of this key that runs, as far as anyone can tell, or is answered."""
-        known = self._where(_questions.c.key == key, _found | _hidden())
-        return known[0] if known else None
+        with self._reading.begin() as connection:
+            row = connection.execute(_FOUND, {"name": key, "now": time.time()}).one_or_none()
+        return None if row is None else StoredQuestion(**row._mapping)  # noqa: SLF001
 
     def keep(
         self,
@@ -546,8 +596,9 @@ class AnswerStore:
 
     def question(self, name: str) -> StoredQuestion | None:
         """The question of an id."""
-        found = self._where(_questions.c.id == name)
-        return found[0] if found else None
+        with self._reading.begin() as connection:
+            row = connection.execute(_QUESTION, {"name": name}).one_or_none()
+        return None if row is None else StoredQuestion(**row._mapping)  # noqa: SLF001
 
     def questions(
         self,

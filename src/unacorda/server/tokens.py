@@ -20,7 +20,6 @@ PREFIX: Final = "unacorda"
 _LONGEST_DAYS: Final = 366
 _SECONDS_OF_A_DAY: Final = 86_400
 _NOTED_SECONDS: Final = 60
-_NO_HASH: Final = hashlib.sha256(b"").hexdigest()
 
 
 def make_token(
@@ -55,9 +54,9 @@ def holder_of(store: AnswerStore, text: str) -> Token | None:
     """The token that this is, if it is one and has not ended; the time it takes tells nothing."""
     prefix, _, rest = text.partition("_")
     name, _, secret = rest.partition("_")
-    known = store.token(name) if prefix == PREFIX else None
-    same = hmac.compare_digest(_NO_HASH if known is None else known.hash, _hash(secret))
-    if known is None or not same or not is_valid(known):
+    known = store.token_or_none(name)
+    same = hmac.compare_digest(known.hash, _hash(secret))
+    if prefix != PREFIX or known.id != name or not same or not is_valid(known):
         return None
     if known.used is None or known.used < time.time() - _NOTED_SECONDS:
         store.use_token(known.id)

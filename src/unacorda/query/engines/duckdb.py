@@ -60,6 +60,8 @@ _UNITS = {"M": 1, "G": 1_000, "T": 1_000_000}
 _LEAST_MEMORY = 10  # megabytes; the engine does not start with much less
 _KEPT = 3
 """Of the memory, one part of so many is for kept rows, and one for those that are made of them."""
+_SPILLED, _ROOM = 16, 16e9
+"""What is spilled to disk is at most so many times the memory, and this many bytes in any case."""
 
 
 class _DuckDBQuery(EngineQuery):
@@ -182,6 +184,7 @@ class DuckDB(Engine):
             # It lets a reader of CSV convert, which leaves lines out where a value does not.
             "disabled_optimizers": "'type_pushdown'",
             "memory_limit": literal(limit),
+            "max_temp_directory_size": literal(f"{round(max(_SPILLED * size, _ROOM) / 1e6)}MB"),
         }
         if threads is not None:
             options["threads"] = str(checks.positive_integer(threads=threads))
