@@ -79,7 +79,18 @@ class ShownLosses:
         return self.largest * noise_multiplier / (2 * math.sqrt(self.spent) * batch_size)
 
     def stretched(self, norm: float) -> float:
-        """The norm of gradient and loss as one vector, of a gradient of this norm; rounded up."""
+        """Return the norm of gradient and loss as one vector, rounded up.
+
+        Parameters
+        ----------
+        norm
+            That of the gradient, at most.
+
+        Returns
+        -------
+        float
+            What the sum of both moves by, at most.
+        """
         return math.nextafter(norm / math.sqrt(1 - self.spent) * (1 + 1e-15), math.inf)
 
     def _weight(self, norm: float) -> float:
@@ -87,10 +98,20 @@ class ShownLosses:
         return 2 * norm * math.sqrt(self.spent / (1 - self.spent))
 
     def summed(self, losses: Tensor, weights: Tensor, *, norm: float) -> Tensor:
-        """The sum of units' losses, from -1/2 to 1/2 each, by a weight.
+        """Sum up units' losses, from -1/2 to 1/2 each, by a weight.
 
-        losses, weights: of the rows of a unit in a row of them; a unit whose rows all have weight 0
-        is not there; norm: that of a unit's gradient, at most.
+        Parameters
+        ----------
+        losses, weights
+            Of the rows of a unit in a row of them; a unit whose rows all have weight 0 is not
+            there.
+        norm
+            That of a unit's gradient, at most.
+
+        Returns
+        -------
+        Tensor
+            One number in float64.
         """
         weights = weights.double()
         kept = torch.where(weights > 0, losses.detach().double() * weights, 0.0)
@@ -99,6 +120,21 @@ class ShownLosses:
         return total
 
     def mean(self, released: float, *, norm: float, batch_size: int) -> float:
-        """The mean loss that a released sum tells of, within [0, largest]."""
+        """Return the mean loss that a released sum stands for, within [0, largest].
+
+        Parameters
+        ----------
+        released
+            The sum with its noise.
+        norm
+            That of a unit's gradient, at most.
+        batch_size
+            The public one, which the sum is divided by.
+
+        Returns
+        -------
+        float
+            In the unit of the loss.
+        """
         share = released / self._weight(norm) / batch_size + 0.5
         return self.largest * min(max(share, 0.0), 1.0)
