@@ -365,6 +365,7 @@ def test_missing_values_are_shown_apart_from_the_lowest_bar() -> None:
     assert verify_record(found.to_json()).holds
 
 
+@pytest.mark.long
 def test_a_look_at_few_people_says_that_its_noise_is_large() -> None:
     frame = pd.DataFrame({"x": [float(n) for n in range(50)]})
     with unacorda.Session(
