@@ -617,6 +617,39 @@ def test_weights_outside_their_modules_are_refused(kind: Any, autocast: bool) ->
         sums.sums(losses)
 
 
+def test_losses_of_a_backward_pass_and_complex_parameters_are_refused_by_name() -> None:
+    model = nn.Linear(3, 2)
+    clipped = ClippedSums(model, bound=1.0)
+    losses = model(torch.ones(4, 3)).square().sum(1)
+    losses.sum().backward()
+    with pytest.raises(
+        InvalidParameter, match=r"losses='after a backward pass'.*step\(\) makes it"
+    ):
+        clipped.sums(losses)
+    with pytest.raises(InvalidParameter, match=r"model='weight: complex'.*real"):
+        ClippedSums(nn.Linear(3, 2, dtype=torch.complex64), bound=1.0)
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # of what is traced
+@pytest.mark.parametrize("whole", [True, False])
+def test_sums_of_compiled_models_are_those_of_plain_ones(whole: bool) -> None:
+    torch.manual_seed(1)
+    layers = [nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 5), nn.ReLU(), nn.Linear(5, 2)]
+    rows, block = torch.randn(9, 3), nn.Sequential(*layers[:3])
+    plain = ClippedSums(nn.Sequential(*layers), bound=0.3)
+    expected = plain.sums(plain.model(rows).square().sum(1)).values()
+    plain.close()
+    model = (
+        torch.compile(nn.Sequential(*layers), backend="aot_eager")
+        if whole
+        else nn.Sequential(torch.compile(block, backend="aot_eager"), *layers[3:])
+    )
+    found = ClippedSums(model, bound=0.3).sums(model(rows).square().sum(1)).values()
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)
+
+
 def test_losses_are_one_number_an_example() -> None:
     model, rows = made("two layers")
     sums = ClippedSums(model, bound=1.0)

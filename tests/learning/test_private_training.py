@@ -419,7 +419,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no length": ({"steps": None}, "steps"),
     "a pure budget": ({"budget": PureDP(1)}, "budget"),
     "a normal budget": ({"budget": GDP(1)}, "budget.*ApproxDP"),
-    "a budget of nothing": ({"budget": ApproxDP(1e-12, 1e-30)}, "budget.*fewer steps"),
+    "a budget of nothing": (
+        {"budget": ApproxDP(1e-12, 1e-30)},
+        r"budget.*such as ApproxDP\(0\.\d+, 1e-30\).*fewer steps",
+    ),
     "no clip": ({"clip": 0.0}, "norm"),
     "foreign parameters": ({"optimizer": "foreign"}, "optimizer.*this model"),
     "no optimizer": ({"optimizer": 3}, "optimizer"),

@@ -27,7 +27,7 @@ from unacorda.learning.sampling import (
 )
 from unacorda.learning.shown_losses import ShownLosses
 from unacorda.privacy import events
-from unacorda.privacy.guarantees import Guarantee
+from unacorda.privacy.guarantees import ApproxDP, Guarantee
 from unacorda.privacy.neighbors import Neighbors, ReplaceOne
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
 ]
 
 _MOST_NOISE = 1e6
+_MUCH_NOISE = 100.0
 _CRASHES = 100  # of a hundred steps one is planned for again
 
 
@@ -252,7 +253,7 @@ def planned(
     """The plan with the least noise that keeps the budget.
 
     Raises InvalidParameter for numbers that do not fit, and for a budget that no noise keeps; it
-    names a batch size that would do.
+    names one that would do.
     """
     sampling.check_relation(neighbors)
     if units is None:
@@ -291,11 +292,13 @@ def planned(
         )
         raise InvalidParameter("budget", budget, expected=expected) from error
     except InvalidParameter as error:
+        would_do = _that_would_do(sampling, batches, budget, neighbors)
         raise InvalidParameter(
             "budget",
             budget,
-            expected=f"a larger one: no noise multiplier up to {_MOST_NOISE:g} keeps it for "
-            f"{steps:,} steps of {batch_size:,} of {units:,} units; take fewer steps",
+            expected=f"a larger one{would_do}: no noise multiplier up to "
+            f"{_MOST_NOISE:g} keeps it for {steps:,} steps of {batch_size:,} of {units:,} units; "
+            "or take fewer steps",
         ) from error
     assert math.isfinite(noise)
     return TrainingPlan(
@@ -312,6 +315,19 @@ def planned(
         conditions=(*conditions, *sampling.conditions),
         **more,
     )
+
+
+def _that_would_do(
+    sampling: Sampling, batches: Batches, budget: Guarantee, neighbors: Neighbors
+) -> str:
+    """A budget of the same delta that much noise keeps, in words; empty for other budgets."""
+    if not isinstance(budget, ApproxDP) or not budget.delta:
+        return ""
+    event = training_event(sampling, batches, neighbors, _MUCH_NOISE)
+    epsilon = accounting.epsilon(event, delta=budget.delta, neighbors=neighbors)
+    enough = float(f"{1.05 * epsilon:.1e}")
+    delta = float(budget.delta)
+    return f", such as ApproxDP({enough:g}, {delta:g}) with noise of {_MUCH_NOISE:g} clips"
 
 
 def training_event(

@@ -43,6 +43,10 @@ def check_modules(model: Any) -> None:
         if why:
             path = f"{name or 'model'}: {type(module).__name__}"
             raise InvalidParameter("model", path, expected=why)
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad and parameter.is_complex():
+            expected = "real parameters: a complex one in two, of its real and imaginary parts"
+            raise InvalidParameter("model", f"{name}: complex", expected=expected)
 
 
 def _mixes(module: Any) -> str:

@@ -431,7 +431,7 @@ class ClippedSums:
         uses.clear()
         edges = [*(use.edge for use in ends), *(copy for _, copy in leaves)]
         whole = losses.sum() if weights is None else (losses * weights.to(losses)).sum()
-        gradients = list(torch.autograd.grad(whole, edges, allow_unused=True))
+        gradients = _gradients(whole, edges)
         while leaves:
             (parameter, _), gradient = leaves.pop(), gradients.pop()
             if gradient is not None:
@@ -440,6 +440,19 @@ class ClippedSums:
         while ends:
             apply(ends.pop(), gradients.pop())
         return {name: merged(found[name]) for name in names.values() if name in found}
+
+
+def _gradients(whole: Tensor, edges: list[Any]) -> list[Any]:
+    """The gradients at edges; InvalidParameter where a backward pass was made of these losses."""
+    try:
+        return list(torch.autograd.grad(whole, edges, allow_unused=True))
+    except RuntimeError as error:
+        if "second time" not in str(error):
+            raise
+        expected = (
+            "losses that no backward pass was made of: step() makes it, backward() is left out"
+        )
+        raise InvalidParameter("losses", "after a backward pass", expected=expected) from error
 
 
 class _Once:
