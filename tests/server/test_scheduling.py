@@ -204,6 +204,28 @@ def test_a_waiting_question_is_taken_back_and_a_running_one_is_not(
         assert ask.spent() == ZCDP("0.01")
 
 
+def test_what_waits_when_its_process_ends_was_not_paid_and_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is stored as waiting from the first, not as one that may have been paid."""
+    with served(tmp_path) as ask, blocked(monkeypatch) as go:
+        soon = {"Prefer": "wait=0"}
+        first = ask("POST", ASK, COUNT, headers=soon).headers["location"]
+        _until(lambda: ask.service.turns.running == 1)
+        wait = ask.service.store.wait
+        monkeypatch.setattr(ask.service.store, "wait", lambda _: None)  # killed before it
+        other = {**COUNT, "budget": {"rho": "0.02"}}
+        second = ask("POST", ASK, other, headers=soon).headers["location"]
+        assert _state(ask, second.rpartition("/")[2]) == "waiting"
+        ask.service.store.lose(before=time.time() + 1)
+        assert _state(ask, first.rpartition("/")[2]) == "lost"
+        assert _state(ask, second.rpartition("/")[2]) is None
+        monkeypatch.setattr(ask.service.store, "wait", wait)
+        go.set()
+        _until(lambda: ask.service.turns.running + ask.service.turns.waiting == 0)
+        assert ask.spent() == ZCDP("0.01")
+
+
 def _until(done: Any) -> None:
     for _ in range(1_000):
         if done():

@@ -141,14 +141,14 @@ def make_store_token(folder: Path) -> str:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_answers_over_http_have_the_law_of_the_mechanism(tmp_path: Path) -> None:
-    """A thousand counts: mean, spread and shape of the discrete normal noise that was stated.
+    """Many counts: mean, spread and shape of the discrete normal noise that was stated.
 
     With secure noise; each check fails by chance with a probability below 1e-7.
     """
     from scipy import stats
     from tests.server.served import CONFIGURATION
 
-    count, draws = 500, 1_000
+    count, draws = 500, 500
     text = CONFIGURATION.replace("rho = 0.15", "rho = 100").replace("rho = 0.1 }", "rho = 50 }")
     with served(tmp_path, text) as ask:
         body = {**COUNT, "budget": {"rho": "0.02"}, "fresh": True}
@@ -162,9 +162,9 @@ def test_answers_over_http_have_the_law_of_the_mechanism(tmp_path: Path) -> None
     assert abs(statistics.pvariance(values) / scale**2 - 1) < far * 2**0.5
     # Rounded to whole numbers, a normal law up to the ties of its grid.
     spread: Any = stats.kstest([one / scale for one in values], "norm")
-    assert spread.statistic < 0.092 + 0.5 / scale
-    near: Any = stats.kstest([one / (1.3 * scale) for one in values], "norm")
-    assert abs(statistics.pvariance(values) / (1.3 * scale) ** 2 - 1) > far * 2**0.5
+    assert spread.statistic < 0.13 + 0.5 / scale
+    near: Any = stats.kstest([one / (1.5 * scale) for one in values], "norm")
+    assert abs(statistics.pvariance(values) / (1.5 * scale) ** 2 - 1) > far * 2**0.5
     assert near.statistic > spread.statistic
     inside = sum(row["n_low"] <= count <= row["n_high"] for row in found)
     assert stats.binomtest(inside, draws, 0.95).pvalue > 1e-7

@@ -50,6 +50,14 @@ class RoundRobin:
         with self._change:
             return len(self._waiting.get(analyst, ())) + self._running.get(analyst, 0)
 
+    def is_free(self, analyst: str) -> bool:
+        """Whether a question of an analyst would begin at once."""
+        with self._change:
+            held = self._held.get(analyst, 0.0) > time.monotonic()
+            return bool(
+                self._free and not self._waiting and analyst not in self._running and not held
+            )
+
     @contextlib.contextmanager
     def slot(self, analyst: str, *, waits: Callable[[], object] = lambda: None) -> Iterator[None]:
         """One slot while inside. waits: called where there is none at once.

@@ -322,6 +322,7 @@ class Service:
             purpose=purpose,
             asked=_as_text(body),
             request=request,
+            waits=not self.turns.is_free(analyst),
         )
         return BegunQuestion(
             question=question,
@@ -471,11 +472,12 @@ class Service:
                 raise Problem("withdrawn", "The question was withdrawn. It cost nothing.")
             self.check_taken(question.dataset, analyst)
 
-        waited: list[bool] = []
+        waited = [True] if question.state == "waiting" else []
 
         def wait() -> None:
-            waited.append(True)
-            self.store.wait(question.id)
+            if not waited:
+                waited.append(True)
+                self.store.wait(question.id)
 
         ends = begun.arrived
         try:

@@ -451,9 +451,11 @@ class AnswerStore:
         purpose: str | None,
         asked: str,
         request: str | None = None,
+        waits: bool = False,
     ) -> tuple[StoredQuestion, bool]:
         """The question of this key that runs or is answered, or a new one; and whether it is new.
 
+        waits: whether a new one waits for its turn, and costs nothing if this process ends now.
         One that has run silently for a minute is lost: what it cost is spent, and it is asked anew.
         """
         now = time.time()
@@ -471,7 +473,7 @@ class AnswerStore:
                 "dataset": dataset,
                 "purpose": purpose,
                 "asked": asked,
-                "state": "running",
+                "state": "waiting" if waits else "running",
                 "request": request,
             }
             with contextlib.suppress(sqlalchemy.exc.IntegrityError):  # somebody was faster
