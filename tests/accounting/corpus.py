@@ -12,6 +12,7 @@ import math
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from unacorda.privacy.events import (
@@ -53,10 +54,11 @@ class Question:
     at: float
 
 
-def questions(seed: int) -> list[Question]:
+@cache
+def questions(seed: int) -> tuple[Question, ...]:
     """All questions of a seed, in an order that is always the same."""
     drawn = _Drawn(seed)
-    return [
+    return (
         *_training(drawn),
         *_workloads(drawn),
         *_promises(drawn),
@@ -66,7 +68,7 @@ def questions(seed: int) -> list[Question]:
         *_selected(drawn),
         *_correlated(drawn),
         *_other_noise(drawn),
-    ]
+    )
 
 
 class _Drawn(random.Random):

@@ -16,6 +16,7 @@ import math
 import multiprocessing
 import time
 from dataclasses import dataclass
+from functools import cache
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -48,14 +49,15 @@ def ask(question: Question) -> Interval:
     return delta_interval(event, epsilon=question.at, neighbors=neighbors)
 
 
-def answered(seed: int) -> list[Answered]:
+@cache
+def answered(seed: int) -> tuple[Answered, ...]:
     """All questions of a seed that were answered."""
     kept = json.loads(_FILE.read_text())[str(seed)]
-    return [
+    return tuple(
         Answered(question, Interval(one[0], math.inf if one[1] is None else one[1]), one[2])
         for question, one in zip(questions(seed), kept, strict=True)
         if one is not None
-    ]
+    )
 
 
 def _record() -> None:
