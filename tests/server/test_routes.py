@@ -70,6 +70,22 @@ def test_explaining_is_free_and_asking_is_not(ask: Served) -> None:
     assert ask("GET", release.headers["location"]).content == release.content
 
 
+def test_an_error_is_asked_for_in_place_of_a_budget(ask: Served) -> None:
+    wanted = {"sql": COUNT["sql"], "error": 20}
+    budget = ask("POST", "/v1/datasets/visits/suggest", wanted).json()["budget"]["rho"]
+    explained = ask("POST", EXPLAIN, wanted).json()
+    assert explained["aggregates"]["n"]["standard_error"] <= 20
+    assert ask("POST", "/v1/datasets/visits/try", wanted).json()["made_up"] is True
+    release = ask("POST", ASK, wanted)
+    assert release.json()["rows"][0]["n_se"] <= 20
+    assert release.json()["exact"]["charge"]["rho"] == budget
+    assert ask("POST", ASK, {"sql": COUNT["sql"], "budget": {"rho": budget}}).status_code == 200
+    mean = {"sql": "SELECT AVG(age) AS m FROM visits", "error": 5, "assuming": {"rows": 500}}
+    assert ask("POST", ASK, mean).status_code == 201
+    stated = ask("GET", "/v1/datasets/visits/questions").json()["questions"]
+    assert all(set(one["asked"]) == {"sql", "budget"} for one in stated)
+
+
 def test_a_question_as_json_is_answered(ask: Served) -> None:
     question = {
         "table": "visits",
@@ -199,6 +215,10 @@ NO_BODIES: tuple[tuple[Any, str], ...] = (
     ({**COUNT, "sql": "a\u0000b"}, "refused"),
     ({**COUNT, "purpose": "a\u0001"}, "refused"),
     ({**COUNT, "fresh": "yes"}, "refused"),
+    ({**COUNT, "error": 5}, "refused"),
+    ({"sql": COUNT["sql"], "error": 0}, "refused"),
+    ({"sql": COUNT["sql"], "error": {"m": 1}}, "refused"),
+    ({"sql": "SELECT AVG(age) AS m FROM visits", "error": 5}, "refused"),
     ({**COUNT, "budget": {"rho": "0.2"}}, "budget-exceeded"),
 )
 

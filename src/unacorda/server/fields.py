@@ -66,7 +66,11 @@ _BUDGET: Final = Field(
     name="budget",
     kind="object",
     says='What it may cost: {"epsilon": "1/10"}, {"rho": 0.01}, ... Numbers are exact.',
-    required=True,
+)
+_ERROR: Final = Field(
+    name="error",
+    kind="number or object",
+    says="In place of a budget: the standard error wanted, also by name of each answer.",
 )
 
 
@@ -236,7 +240,7 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
         path="/v1/datasets/{dataset}/explain",
         says="What a question would do, cost and err by. Free.",
         gives="Steps, cost and expected errors.",
-        fields=(*_QUESTION, _BUDGET, _ASSUMING),
+        fields=(*_QUESTION, _BUDGET, _ERROR, _ASSUMING),
         problems=(*_ASKING, "busy"),
     ),
     "suggest": Endpoint(
@@ -261,7 +265,7 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
         path="/v1/datasets/{dataset}/try",
         says="The answer to a question about made-up rows, to see its form. Free.",
         gives="made_up, which is true, and the release.",
-        fields=(*_QUESTION, _BUDGET),
+        fields=(*_QUESTION, _BUDGET, _ERROR, _ASSUMING),
         problems=(*_ASKING, "busy", "budget-exceeded"),
     ),
     "ask": Endpoint(
@@ -272,6 +276,8 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
         fields=(
             *_QUESTION,
             _BUDGET,
+            _ERROR,
+            _ASSUMING,
             Field(name="purpose", kind="text", says="What for; it stands in the ledger."),
             Field(name="fresh", kind="flag", says="Pay again for new noise."),
         ),

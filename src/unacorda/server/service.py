@@ -229,15 +229,21 @@ class Service:
         """A question and its budget; Problem or InvalidParameter for what is none."""
         if ("question" in body) == ("sql" in body):
             raise Problem("refused", "Give either a question or sql.", {"pointer": "/question"})
-        budget = budget_of(body.get("budget"), "/budget")
+        if ("budget" in body) == ("error" in body):
+            raise Problem("refused", "Give either a budget or an error.", {"pointer": "/budget"})
+        select: Select | None = None
         if "sql" in body:
-            text = body["sql"]
-            query, select = session.read_sql(text)
+            query, select = session.read_sql(body["sql"])
             # ORDER BY and LIMIT, which the plan does not hold, arrange what is released.
-            digest = f"{query.digest()} {text}"
-            return ParsedQuestion(query=query, budget=budget, digest=digest, select=select)
-        query = session.read_json(body["question"])
-        return ParsedQuestion(query=query, budget=budget, digest=query.digest())
+            digest = f"{query.digest()} {body['sql']}"
+        else:
+            query = session.read_json(body["question"])
+            digest = query.digest()
+        if "error" in body:
+            budget = session.suggest_budget(query, error=body["error"], assuming=assumed(body))
+        else:
+            budget = budget_of(body.get("budget"), "/budget")
+        return ParsedQuestion(query=query, budget=budget, digest=digest, select=select)
 
     def explain(self, name: str, analyst: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """What a question would do, cost and err by. Free."""
@@ -272,9 +278,7 @@ class Service:
         """The least budget with which a question has these errors. Free."""
         found, session = self.dataset(name, analyst)
         with self._planned(analyst), _translating_errors(found, analyst):
-            asked = self.read(session, {**body, "budget": {"epsilon": "1"}})
-            wanted: dict[str, Any] = {"error": body["error"], "assuming": assumed(body)}
-            return {"budget": guarantee_as_json(session.suggest_budget(asked.query, **wanted))}
+            return {"budget": guarantee_as_json(self.read(session, body).budget)}
 
     def ask(self, name: str, analyst: str, body: Mapping[str, Any]) -> tuple[StoredQuestion, bool]:
         """The question with its stored release, and whether it was answered just now.
@@ -296,7 +300,9 @@ class Service:
         found, session = self.dataset(name, analyst)
         self.check_taken(name, analyst)
         purpose = body.get("purpose")
-        with _translating_errors(found, analyst):
+        # What is computed for an error is free, and takes its turn as what else is.
+        turn = self._planned(analyst) if "error" in body else contextlib.nullcontext()
+        with turn, _translating_errors(found, analyst):
             asked = self.read(session, body)
             _check_size(found, analyst, asked.budget)
             if purpose is not None:
@@ -304,6 +310,8 @@ class Service:
         if found.settings.purpose_required and not (purpose or "").strip():
             detail = "Say what the question is for: it stands in the ledger."
             raise Problem("refused", detail, {"pointer": "/purpose"})
+        body = {part: one for part, one in body.items() if part not in ("error", "assuming")}
+        body["budget"] = body.get("budget", asked.budget.parameters)
         fresh = bool(body.get("fresh", False))
         again = fresh or self.config.reuse == "off"
         nonce = (request or secrets.token_hex(16)) if again else ""
