@@ -8,6 +8,7 @@ import importlib
 import inspect
 import re
 import shutil
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -67,19 +68,35 @@ def write_python() -> None:
 
 
 def write_commands() -> None:
-    """One page of all commands with their arguments and options, as `--help` says them."""
+    """A page for each verb with its arguments and options, as `--help` says them."""
     from unacorda.cli.app import app
 
+    folder = REFERENCE / "commands"
+    shutil.rmtree(folder, ignore_errors=True)  # verbs that are gone
+    folder.mkdir(parents=True)
+    pages: dict[str, list[str]] = {}
+    for path, one in _commands(app, ("unacorda",)):
+        lines = pages.setdefault(path[1], [f"# Options of unacorda {path[1]}", ""])
+        text = EXAMPLES.sub(_as_block, (one.help or one.short_help or "").replace("\b", "").strip())
+        lines += [f"## {' '.join(path)}", "", text, "", *_options(one)]
+    for verb, lines in pages.items():
+        _write(folder / f"{verb}.md", "\n".join(lines) + "\n")
     lines = [
         "# Commands and options",
         "",
         "What `unacorda COMMAND --help` prints. [The command line](../cli.md) shows how to use it.",
         "",
+        *("```{toctree}", ":maxdepth: 1", "", *(f"commands/{verb}" for verb in pages), "```"),
     ]
-    for path, one in _commands(app, ("unacorda",)):
-        lines += [f"## {' '.join(path)}", "", (one.help or one.short_help or "").strip(), ""]
-        lines += _options(one)
     _write(REFERENCE / "commands.md", "\n".join(lines) + "\n")
+
+
+EXAMPLES = re.compile(r"^Examples?:\n((?: +\S.*\n?)+)", re.MULTILINE)
+
+
+def _as_block(found: re.Match[str]) -> str:
+    """Examples as a block of a shell."""
+    return f"```sh\n{textwrap.dedent(found[1]).rstrip()}\n```\n"
 
 
 def _commands(command: Any, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], Any]]:
