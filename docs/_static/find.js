@@ -5,4 +5,7 @@ field.addEventListener("input", () => {
   for (const row of document.querySelectorAll("article tbody tr")) {
     row.hidden = !row.textContent.toLowerCase().includes(word);
   }
+  for (const section of document.querySelectorAll("article section section")) {
+    section.hidden = section.querySelector("tbody tr:not([hidden])") === null;
+  }
 });
