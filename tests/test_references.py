@@ -25,6 +25,19 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module("code_tables")
 
 
+def test_pages_are_within_their_limit(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = importlib.import_module("check_pages")
+    written = ("_made/", "project/", "reference/commands", "reference/python/")
+    here = [
+        page for page in DOCS.rglob("*.md") if not str(page.relative_to(DOCS)).startswith(written)
+    ]
+    assert len(here) > 80
+    assert [fault for page in here for fault in pages.too_long(page)] == []
+    monkeypatch.setattr(pages, "MOST_WORDS", 200)
+    assert pages.too_long(DOCS / "sql.md")
+    assert pages.too_long(DOCS / "proofs" / "contour.md") == []
+
+
 def test_every_part_is_on_a_page(made: Any) -> None:
     pages = [page.read_text() for page in (DOCS / "reference").glob("*.md")]
     parts = made.parts()
