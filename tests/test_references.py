@@ -75,7 +75,7 @@ def test_functions_have_an_example_each(made: Any, monkeypatch: pytest.MonkeyPat
 @pytest.mark.long
 def test_the_examples_of_aggregates_can_be_asked(made: Any, tmp_path: Path) -> None:
     (tmp_path / "visits.csv").write_text("id,age,cost,county\n")
-    facts = {"age": unacorda.Bounds(0, 120), "cost": unacorda.Bounds(0, 1000)}
+    facts: dict[str, Any] = {"age": unacorda.Bounds(0, 120), "cost": unacorda.Bounds(0, 1000)}
     columns = {**facts, "county": unacorda.Categories(["A", "B"])}
     with unacorda.Session(
         {"visits": tmp_path / "visits.csv"},
