@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 from collections.abc import Iterator
@@ -14,9 +15,12 @@ from typing import Any
 import pytest
 from tests.server.served import CONFIGURATION, COUNT, Served, served
 from tests.server.test_page import browser, confirmed, form
-from tests.server.test_routes import ASK, problem
+from tests.server.test_routes import ASK, EXPLAIN, problem
+from tests.support.cases import in_subtests
 
+import unacorda
 from unacorda import ZCDP
+from unacorda.server.remote import RemoteQuery, _asked
 
 VERIFY = "/v1/verify"
 DATASET = CONFIGURATION.replace("[server]", '[server]\nreuse = "dataset"')
@@ -147,3 +151,92 @@ def test_the_document_says_what_each_form_is(ask: Served) -> None:
     assert list(said["responses"]["200"]["content"]) == ["text/csv"]
     assert [one["name"] for one in said["parameters"]] == ["id", "spreadsheet"]
     assert paths["/v1/verify"]["post"]["requestBody"]["required"]
+
+
+SEVERAL: dict[str, Any] = {
+    "questions": {
+        "all": "SELECT COUNT(*) AS n FROM visits",
+        "by county": "SELECT county, COUNT(*) AS n FROM visits GROUP BY 1 ORDER BY county DESC",
+        "old": {
+            "table": "visits",
+            "steps": [{"where": "age >= 65"}],
+            "aggregates": {"n": {"count": {}}},
+        },
+    },
+    "budget": {"rho": "0.03"},
+}
+
+
+def test_questions_are_asked_together_for_one_price(ask: Served) -> None:
+    explained = ask("POST", EXPLAIN, SEVERAL).json()
+    assert set(explained["questions"]) == {"all", "by county", "old"}
+    tried = ask("POST", "/v1/datasets/visits/try", SEVERAL).json()["release"]
+    assert set(tried["releases"]) == set(SEVERAL["questions"])
+    assert ask.spent() == ZCDP(0)
+    found = ask("POST", ASK, SEVERAL)
+    assert found.status_code == 201, found.text
+    stated = found.json()["releases"]
+    assert [row["county"] for row in stated["by county"]["rows"]] == ["B", "A"]
+    assert ask.spent() == ZCDP("0.03")
+    assert ask("POST", ASK, SEVERAL).content == found.content
+    assert ask("POST", VERIFY, found.content).json()["holds"] is True
+    problem(ask("GET", f"{found.headers['location']}.csv"), "refused")
+    other = {**SEVERAL, "questions": dict(reversed(SEVERAL["questions"].items()))}
+    assert ask("POST", ASK, other).status_code == 201  # named in another order
+
+
+@pytest.mark.long
+def test_an_answer_to_several_is_a_page(ask: Served) -> None:
+    location = ask("POST", ASK, SEVERAL).headers["location"]
+    page, name = browser(ask), location.rpartition("/")[2]
+    text = html.unescape(page.get(f"/answers/{name}").text)
+    for part in SEVERAL["questions"]:
+        assert f"<h2>{part}</h2>" in text
+    assert "rows.csv" not in text
+    assert "Ask one like it" not in text
+    assert page.get(f"/answers/{name}/rows.csv").status_code == 422
+    assert page.get(f"/ask/visits?like={name}").status_code == 422
+    assert "by county: SELECT county" in html.unescape(page.get("/history").text)
+    code = text.partition('id="python">')[2].partition("</pre>")[0]
+    asked: list[Any] = []
+
+    class Remote:
+        def __init__(self, *_: str, **__: str) -> None:
+            pass
+
+        def read_json(self, stated: Any) -> Any:
+            return RemoteQuery(stated=stated)
+
+        def evaluate(self, questions: Any, *, budget: Any) -> None:
+            asked.extend((_asked(questions), budget))
+
+    code = code.replace("import unacorda", "").replace("unacorda.Remote", "Remote")
+    exec(code, {"Remote": Remote, "token": "t", "unacorda": unacorda})
+    assert asked == [{"questions": SEVERAL["questions"]}, ZCDP("0.03")]
+
+
+NO_SEVERAL: tuple[Any, ...] = (
+    {},
+    {"a": "SELECT 1"},
+    {"a": 1},
+    {"a": None},
+    {"": "SELECT COUNT(*) AS n FROM visits"},
+    {"a": {"table": "nix", "aggregates": {"n": {"count": {}}}}},
+    {f"q{number}": "SELECT COUNT(*) AS n FROM visits" for number in range(60)},
+)
+
+
+@in_subtests("questions", NO_SEVERAL, ids=lambda value: str(value)[:40])
+def test_what_cannot_be_asked_together_is_refused(ask: Served, questions: Any) -> None:
+    said = problem(ask("POST", ASK, {**SEVERAL, "questions": questions}), "refused")
+    assert said["detail"]
+    assert ask.spent() == ZCDP(0)
+
+
+def test_a_fault_in_one_of_several_is_pointed_at(ask: Served) -> None:
+    wrong = {"table": "visits", "steps": [{"where": "nix > 1"}], "aggregates": {"n": {"count": {}}}}
+    body = {**SEVERAL, "questions": {"a": SEVERAL["questions"]["all"], "b": wrong}}
+    said = problem(ask("POST", EXPLAIN, body), "refused")
+    assert said["pointer"].startswith("/questions/b/steps/0")
+    both = {"questions": SEVERAL["questions"], "error": 5}
+    assert problem(ask("POST", EXPLAIN, both), "refused")["pointer"] == "/error"

@@ -81,6 +81,23 @@ def test_what_the_server_refuses_is_said_in_its_words(clinic: unacorda.Remote) -
         unacorda.Remote(clinic._url, token=clinic._token, dataset="labs")
 
 
+@pytest.mark.long
+def test_several_are_asked_together(clinic: unacorda.Remote) -> None:
+    counted = clinic.table("visits").agg(n=unacorda.count())
+    both: dict[str, Any] = {"n": counted, "m": "SELECT COUNT(*) AS n FROM visits WHERE age > 50"}
+    assert set(clinic.explain(both, budget=LITTLE)["questions"]) == {"n", "m"}
+    release = clinic.evaluate(both, budget=LITTLE)
+    assert list(release.releases) == ["n", "m"]
+    assert isinstance(release.releases["m"].rows[0]["n"], int)
+    assert release.charge == LITTLE
+    assert repr(release) == "RemoteRelease(2 releases, rho 0.001)"
+    with pytest.raises(InvalidParameter, match="releases"):
+        print(release.rows)
+    assert clinic.verify(release)["holds"] is True
+    read = clinic.read_json('{"table": "visits", "aggregates": {"n": {"count": {}}}}')
+    assert clinic.evaluate(read, budget=LITTLE).rows
+
+
 @in_subtests("url", ["http://ask.example", "ftp://x", "ask.example", "file:///etc/passwd", ""])
 def test_no_token_leaves_in_the_clear(url: str) -> None:
     with pytest.raises(InvalidParameter, match="url"):

@@ -58,6 +58,7 @@ class Field:
 _QUESTION: Final = (
     Field(name="question", kind="object", says="A question as docs/questions.md writes it."),
     Field(name="sql", kind="text", says="A SELECT, in place of it."),
+    Field(name="questions", kind="object", says="Several by name, each of them either; one price."),
 )
 _ASSUMING: Final = Field(
     name="assuming", kind="object", says='What to assume of the data: {"rows": 1000} in a group.'

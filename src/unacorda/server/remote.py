@@ -14,7 +14,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 from urllib.parse import quote, urlsplit
 
 from unacorda import checks
@@ -94,6 +94,10 @@ class RemoteQuery:
         return RemoteQuery(stated={**self.stated, "steps": steps})
 
 
+RemoteQuestions: TypeAlias = RemoteQuery | str | Mapping[str, RemoteQuery | str]
+"""A question, a SELECT, or several of these by name, which are asked together."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RemoteRelease:
     """An answer that a server gave.
@@ -109,13 +113,26 @@ class RemoteRelease:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """The rows, each a dictionary with the answers, their errors and intervals."""
-        found: list[dict[str, Any]] = json.loads(self.text)["rows"]
+        stated = json.loads(self.text)
+        expected = "one of `releases`: several questions were asked together"
+        demand("rows" in stated, "rows", "...", expected=expected)
+        found: list[dict[str, Any]] = stated["rows"]
         return found
+
+    @property
+    def releases(self) -> dict[str, RemoteRelease]:
+        """By name the answers to questions that were asked together."""
+        several = json.loads(self.text).get("releases", {})
+        return {
+            name: RemoteRelease(text=json.dumps(one), again=self.again, made_up=self.made_up)
+            for name, one in several.items()
+        }
 
     @property
     def charge(self) -> Guarantee:
         """What it cost when it was asked."""
-        return guarantee_from_json(json.dumps(json.loads(self.text)["exact"]["charge"]))
+        exact = json.loads(self.text)["exact"]
+        return _guarantee(exact.get("charge") or exact["spent"])
 
     def to_pandas(self) -> pandas.DataFrame:
         """The rows as a data frame; needs pandas."""
@@ -123,7 +140,9 @@ class RemoteRelease:
         return frame
 
     def __repr__(self) -> str:
-        return f"RemoteRelease({len(self.rows)} rows, {self.charge})"
+        several = self.releases
+        held = f"{len(several)} releases" if several else f"{len(self.rows)} rows"
+        return f"RemoteRelease({held}, {self.charge})"
 
 
 class Remote:
@@ -208,13 +227,13 @@ class Remote:
         demand(isinstance(plain, Mapping), "question", "...", expected="an object of JSON")
         return RemoteQuery(stated=dict(stated))
 
-    def explain(self, query: RemoteQuery | str, *, budget: Guarantee) -> dict[str, Any]:
+    def explain(self, query: RemoteQuestions, *, budget: Guarantee) -> dict[str, Any]:
         """Forecast what a question would cost and by how much it errs, in plain values; free.
 
         Parameters
         ----------
         query
-            A question begun with `table`, or a SELECT.
+            A question begun with `table`, or a SELECT; or several by name, for one price.
         budget
             A PureDP, ApproxDP, ZCDP or GDP.
 
@@ -250,7 +269,7 @@ class Remote:
 
     def evaluate(
         self,
-        query: RemoteQuery | str,
+        query: RemoteQuestions,
         *,
         budget: Guarantee,
         purpose: str | None = None,
@@ -261,7 +280,7 @@ class Remote:
         Parameters
         ----------
         query
-            A question begun with `table`, or a SELECT.
+            A question begun with `table`, or a SELECT; or several by name, for one price.
         budget
             A PureDP, ApproxDP, ZCDP or GDP: the most that the answer may cost.
         purpose
@@ -284,7 +303,7 @@ class Remote:
         text, status = self._received(f"{self._path}/ask", body)
         return RemoteRelease(text=text, again=status == http.HTTPStatus.OK)
 
-    def rehearse(self, query: RemoteQuery | str, *, budget: Guarantee) -> RemoteRelease:
+    def rehearse(self, query: RemoteQuestions, *, budget: Guarantee) -> RemoteRelease:
         """Give the answer on made-up rows, to see its form; free, and nothing of the data.
 
         Parameters
@@ -377,10 +396,13 @@ def _refusal(refused: urllib.error.HTTPError) -> ServerRefused:
     return ServerRefused(detail, kind=kind, status=refused.code, pointer=pointer)
 
 
-def _asked(query: RemoteQuery | str) -> dict[str, Any]:
+def _asked(query: RemoteQuery | str | Mapping[str, RemoteQuery | str]) -> dict[str, Any]:
     if isinstance(query, str):
         return {"sql": query}
-    expected = "a SELECT, or a question begun with table(...)"
+    if isinstance(query, Mapping):
+        each = {name: _asked(one) for name, one in query.items()}
+        return {"questions": {name: next(iter(one.values())) for name, one in each.items()}}
+    expected = "a SELECT, a question begun with table(...), or a mapping of such by name"
     demand(isinstance(query, RemoteQuery), "query", query, expected=expected)
     return {"question": query.stated}
 

@@ -30,8 +30,9 @@ from unacorda.ledger.ledger import Ledger, open_ledger
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.plan.codec import encode
 from unacorda.query.plan.query import Query
-from unacorda.query.results.explanation import Explanation
+from unacorda.query.results.explanation import Explanation, Explanations
 from unacorda.query.results.record import verify_record
+from unacorda.query.results.release import Batch, Release
 from unacorda.query.results.simulation import Assume
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Auto, Person, Row, Unit
@@ -61,13 +62,21 @@ _AFTER_RESERVING: Final = ("engine-failed", "failed", "ledger-failed", "source-c
 class ParsedQuestion:
     """A question as it was read, once: what is evaluated, and what tells equal ones.
 
-    select: of a SELECT, by which its release is arranged.
+    query: one, or several by name that are asked together. selects: of each that is a SELECT, by
+    which its release is arranged.
     """
 
-    query: Query
+    query: Query | Mapping[str, Query]
     budget: Guarantee
     digest: str
-    select: Select | None = None
+    selects: tuple[Select | None, ...]
+
+    def arranged(self, made: Any) -> Release | Batch:
+        """What was released, each as its SELECT says."""
+        if isinstance(made, Batch):
+            each = zip(made.releases, self.selects, strict=True)
+            return replace(made, releases=tuple(_arranged(one, select) for one, select in each))
+        return _arranged(made, self.selects[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,30 +236,45 @@ class Service:
 
     def read(self, session: Session, body: Mapping[str, Any]) -> ParsedQuestion:
         """A question and its budget; Problem or InvalidParameter for what is none."""
-        if ("question" in body) == ("sql" in body):
-            raise Problem("refused", "Give either a question or sql.", {"pointer": "/question"})
+        given = [part for part in ("question", "sql", "questions") if part in body]
+        if len(given) != 1:
+            detail = "Give either a question, or sql, or questions."
+            raise Problem("refused", detail, {"pointer": "/question"})
+        several = "questions" in body
         if ("budget" in body) == ("error" in body):
             raise Problem("refused", "Give either a budget or an error.", {"pointer": "/budget"})
-        select: Select | None = None
-        if "sql" in body:
-            query, select = session.read_sql(body["sql"])
-            # ORDER BY and LIMIT, which the plan does not hold, arrange what is released.
-            digest = f"{query.digest()} {body['sql']}"
-        else:
-            query = session.read_json(body["question"])
-            digest = query.digest()
-        if "error" in body:
+        stated = body["questions"] if several else {"": body[given[0]]}
+        read = {one: _read(session, value, name=one) for one, value in stated.items()}
+        queries = {one: query for one, (query, _, _) in read.items()}
+        query: Query | Mapping[str, Query] = queries if several else queries[""]
+        if "error" not in body:
+            budget = budget_of(body.get("budget"), "/budget")
+        elif isinstance(query, Query):
             budget = session.suggest_budget(query, error=body["error"], assuming=assumed(body))
         else:
-            budget = budget_of(body.get("budget"), "/budget")
-        return ParsedQuestion(query=query, budget=budget, digest=digest, select=select)
+            detail = "An error is of one question. Give several a budget."
+            raise Problem("refused", detail, {"pointer": "/error"})
+        digests = [[one, digest] for one, (_, digest, _) in read.items()]
+        return ParsedQuestion(
+            query=query,
+            budget=budget,
+            digest=json.dumps(digests) if several else digests[0][1],
+            selects=tuple(select for _, _, select in read.values()),
+        )
 
     def explain(self, name: str, analyst: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """What a question would do, cost and err by. Free."""
-        return self.explanation(name, analyst, body).to_dict()
+        return self._foreseen(name, analyst, body).to_dict()
 
     def explanation(self, name: str, analyst: str, body: Mapping[str, Any]) -> Explanation:
-        """What a question would do, cost and err by, as the library has it. Free."""
+        """What one question would do, cost and err by, as the library has it. Free."""
+        found = self._foreseen(name, analyst, body)
+        assert isinstance(found, Explanation)  # the page asks one at a time
+        return found
+
+    def _foreseen(
+        self, name: str, analyst: str, body: Mapping[str, Any]
+    ) -> Explanation | Explanations:
         found, session = self.dataset(name, analyst)
         with self._planned(analyst), _translating_errors(found, analyst):
             asked = self.read(session, body)
@@ -468,8 +492,7 @@ class Service:
             return begun.arrived + taken
 
         def keep(made: Any) -> None:
-            select = begun.asked.select
-            release = made if select is None else arranged(made, select)
+            release = begun.asked.arranged(made)
             newest = self.ledger.newest(question.dataset)
             seen = None if newest is None else (question.dataset, *newest)
             text, cost = release.to_json(), str(release.charge)
@@ -586,6 +609,23 @@ def assumed(body: Mapping[str, Any]) -> Assume | None:
         detail = 'Assumptions are such as {"rows": 1000}: the rows in a group.'
         raise Problem("refused", detail, {"pointer": "/assuming"})
     return Assume(rows=stated["rows"])
+
+
+def _read(session: Session, value: Any, *, name: str) -> tuple[Query, str, Select | None]:
+    """A SELECT or a question as JSON, what tells it from others, and how it is arranged."""
+    try:
+        if isinstance(value, str):
+            query, select = session.read_sql(value)
+            # ORDER BY and LIMIT, which the plan does not hold, arrange what is released.
+            return query, f"{query.digest()} {value}", select
+        query = session.read_json(value)
+    except InvalidParameter as error:
+        raise (error.within("questions", name) if name else error) from None
+    return query, query.digest(), None
+
+
+def _arranged(release: Release, select: Select | None) -> Release:
+    return release if select is None else arranged(release, select)
 
 
 def _columns_as_json(scope: TableSchema) -> dict[str, dict[str, Any]]:

@@ -18,7 +18,6 @@ from typing import Any, Final
 import duckdb
 
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.query.plan.query import Query
 from unacorda.query.schema.facts import Bounds, Categories, Dates, Fact
 from unacorda.query.schema.units import Person
 from unacorda.query.session import Session
@@ -43,7 +42,7 @@ class StandIn:
         self._lock = threading.Lock()
 
     def ask(self, stated: Mapping[str, Any], *, budget: Guarantee) -> dict[str, Any]:
-        """The release of a question about made-up rows. stated: its `question` or `sql`."""
+        """The release of a question about made-up rows. stated: its body."""
         settings = self._settings
         public = settings.public if settings.engine is None else {}
         with Session(
@@ -56,8 +55,13 @@ class StandIn:
             timeout=_SECONDS,
             memory_limit=settings.memory_limit,
         ) as session:
-            query: Query | str = stated.get("sql") or session.read_json(stated["question"])
-            release = session.evaluate(query, budget=budget)
+            parts = stated.get("questions", {"": stated.get("sql") or stated.get("question")})
+            queries: Any = {
+                name: one if isinstance(one, str) else session.read_json(one)
+                for name, one in parts.items()
+            }
+            asked = queries if "questions" in stated else queries[""]
+            release = session.evaluate(asked, budget=budget)
         said: dict[str, Any] = json.loads(release.to_json())
         return {"made_up": True, "release": {"made_up": True, **said}}
 

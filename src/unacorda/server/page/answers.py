@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from unacorda.query.results.display import estimate, number
 from unacorda.server.page.charts import IntervalChart, interval_chart
+from unacorda.server.problems import Problem
 
 _ENDS: Final = ("_se", "_low", "_high")
 _FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r")
@@ -35,9 +36,14 @@ class AnswerTable:
     cost: str
 
 
-def answer_table(release: str) -> AnswerTable:
-    """The table of a stored release."""
+def answer_tables(release: str) -> dict[str, AnswerTable]:
+    """The tables of a stored release, by name where several were asked together."""
     stated = json.loads(release)
+    several = stated.get("releases", {"": stated})
+    return {name: _table(one) for name, one in several.items()}
+
+
+def _table(stated: Mapping[str, Any]) -> AnswerTable:
     rows: list[dict[str, Any]] = stated["rows"]
     columns = list(rows[0]) if rows else []
     answers = [name for name in columns if all(f"{name}{end}" in columns for end in _ENDS)]
@@ -80,7 +86,10 @@ def answer_csv(release: str, *, spreadsheet: bool) -> str:
 
     spreadsheet: texts that a spreadsheet would run as formulas begin with an apostrophe.
     """
-    rows: list[dict[str, Any]] = json.loads(release)["rows"]
+    stated = json.loads(release)
+    if "rows" not in stated:
+        raise Problem("refused", "These are several tables: take the record, which is JSON.")
+    rows: list[dict[str, Any]] = stated["rows"]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     if rows:

@@ -29,7 +29,7 @@ from unacorda.errors import InvalidParameter, UnacordaError
 from unacorda.extras import require
 from unacorda.privacy.guarantees import guarantee_from_json
 from unacorda.query.results.explanation import Explanation
-from unacorda.server.page.answers import AnswerTable, answer_csv, answer_table
+from unacorda.server.page.answers import AnswerTable, answer_csv, answer_tables
 from unacorda.server.page.charts import Offers, error_charts, offers_of, spent_share
 from unacorda.server.page.code_flow import CALLBACK, CodeFlow
 from unacorda.server.page.cookies import (
@@ -412,7 +412,7 @@ class Pages:
         """The answer on made-up rows."""
         body = draft.body(about["tables"])
         found = self._service.rehearse(about["name"], visit.analyst, body)
-        return answer_table(json.dumps(found["release"]))
+        return answer_tables(json.dumps(found["release"]))[""]
 
     def _suggested(self, visit: Visit, about: Mapping[str, Any], draft: Draft) -> Draft:
         """The draft with the least budget for the errors that are wanted."""
@@ -502,7 +502,7 @@ class Pages:
 
     async def _answer(self, visit: Visit) -> Response:
         question = await self._visible(visit, visit.request.path_params["id"])
-        table = None if question.release is None else answer_table(question.release)
+        tables = {} if question.release is None else answer_tables(question.release)
         stated = json.loads(question.asked)
         body = json.dumps({n: stated[n] for n in stated if n != "fresh"}, ensure_ascii=False)
         return self._html(
@@ -512,7 +512,7 @@ class Pages:
             stated=stated,
             words=_in_words(stated),
             shared=self._service.config.reuse == "dataset",
-            table=table,
+            tables=tables,
             problem=None if question.problem is None else json.loads(question.problem),
             curl=_curl(self._service.config.public_url, question.dataset, body),
             python=_python(self._service.config.public_url, question.dataset, stated),
@@ -613,6 +613,9 @@ def _draft_like(draft: Draft, question: StoredQuestion) -> Draft:
     """The form of a question that was asked before; what the builder has no field for is kept."""
     stated = json.loads(question.asked)
     budget = {name: str(stated["budget"].get(name, "")) for name in draft.budget}
+    if "questions" in stated:
+        detail = "Questions that were asked together are asked again by a program, or one by one."
+        raise Problem("refused", detail)
     if "sql" in stated:
         return replace(draft, mode="sql", sql=stated["sql"], budget=budget)
     asked = stated["question"]
@@ -645,6 +648,12 @@ def _draft_like(draft: Draft, question: StoredQuestion) -> Draft:
 
 def _in_words(stated: Mapping[str, Any]) -> str:
     """A question on one line."""
+    if "questions" in stated:
+        each = stated["questions"].items()
+        return "; ".join(
+            f"{name}: {_in_words({'sql' if isinstance(one, str) else 'question': one})}"
+            for name, one in each
+        )
     if "sql" in stated:
         return " ".join(stated["sql"].split())
     asked = stated["question"]
@@ -679,10 +688,17 @@ def _python(url: str, dataset: str, stated: Mapping[str, Any]) -> str:
     if "sql" in stated:
         asked, made = f"data.sql({stated['sql']!r}", ""
     else:
+        parts = stated.get("questions", {"": stated.get("question")})
+        texts = {
+            name: repr(one)
+            if isinstance(one, str)
+            else f"data.read_json({pprint.pformat(one, sort_dicts=False)})"
+            for name, one in parts.items()
+        }
+        listed = "".join(f"    {name!r}: {text},\n" for name, text in texts.items())
+        made = f"question = {{\n{listed}}}\n" if "questions" in stated else ""
+        made = made or f"question = {texts['']}\n"
         asked = "data.evaluate(question"
-        made = (
-            f"question = data.read_json({pprint.pformat(stated['question'], sort_dicts=False)})\n"
-        )
     return (
         "import unacorda\n\n"
         f"data = unacorda.Remote({url!r}, token=token, dataset={dataset!r})\n"
