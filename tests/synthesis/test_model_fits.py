@@ -127,7 +127,7 @@ def test_potentials_too_large_for_floats_have_values_and_gradients() -> None:
     problem = Problem(empty, noisy(4), rows=ROWS, ridge=None)
     point = np.random.default_rng(2).normal(size=problem.target.size)
     by_factors = problem.value(point)
-    problem.tree.calibrate_products = lambda factors: None  # type: ignore[method-assign]
+    problem.tree.calibrate_products = lambda factors, log_scale=0.0: None  # type: ignore[method-assign]
     by_logs = problem.value(point)
     assert by_factors[0] == pytest.approx(by_logs[0], rel=1e-13)
     assert np.abs(by_factors[1] - by_logs[1]).max() < 1e-13

@@ -139,7 +139,7 @@ def test_few_rows_are_no_worse_for_tables_that_noise_drowns() -> None:
 
 @pytest.mark.long
 @pytest.mark.statistical
-@pytest.mark.parametrize(("rho", "error"), [("0.01", 0.290), ("0.1", 0.206), ("1", 0.144)])
+@pytest.mark.parametrize(("rho", "error"), [("0.01", 0.291), ("0.1", 0.207), ("1", 0.144)])
 def test_the_model_of_pums_errs_as_the_proofs_say(rho: str, error: float) -> None:
     """Means of 5 seeds, as in docs/proofs/synthesis.md, section 3: at most 5% more."""
     names = ("age", "sex", "educ", "race", "income", "married")

@@ -132,15 +132,18 @@ class JunctionTree:
             separators=tuple(between),
         )
 
-    def calibrate_products(self, factors: Sequence[Floats]) -> Beliefs | None:
+    def calibrate_products(
+        self, factors: Sequence[Floats], *, log_scale: float = 0.0
+    ) -> Beliefs | None:
         """Pass messages of the factors themselves, which takes a third of the time of logarithms.
 
-        factors: of each clique, from 0 to 1; the beliefs take their place. None where a sum is so
-        small that its terms may have vanished: pass their logarithms to `calibrate` then.
+        factors: of each clique, from 0 to 1; the beliefs take their place; log_scale: the logarithm
+        of what all were divided by. None where a sum is so small that its terms may have vanished:
+        pass their logarithms to `calibrate` then.
         """
         count = len(self.cliques)
         sums: list[Floats] = [np.empty(0)] * count
-        log_total = 0.0
+        log_total = log_scale
         for i in reversed(self.order):
             clique, term = self.cliques[i], factors[i]
             for child in self.children[i]:
@@ -258,11 +261,17 @@ def broadcast(table: Floats, held: Columns, columns: Columns, sizes: Sequence[in
 
 def sum_to(table: Floats, columns: Columns, kept: Columns) -> Floats:
     """The table over `columns`, summed over all that are not kept."""
-    out = tuple(axis for axis, a in enumerate(columns) if a not in kept)
+    out = _outside(columns, kept)
     if not out:
         return table
     shape = [size for axis, size in enumerate(table.shape) if axis not in out]
     return _total(table, out).reshape(shape)
+
+
+@lru_cache(maxsize=1 << 12)
+def _outside(columns: Columns, kept: Columns) -> tuple[int, ...]:
+    """The axes of the columns that are not kept."""
+    return tuple(axis for axis, a in enumerate(columns) if a not in kept)
 
 
 def _total(table: Floats, axes: tuple[int, ...]) -> Floats:

@@ -22,7 +22,7 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -49,7 +49,7 @@ _TOLERANCE: Final = 1e-9
 _NO_FACTOR: Final = 0.0
 _FEW_CELLS: Final = 1 << 13
 _FIRST_STEP: Final = 0.3  # of the rows: curvatures are near 1 over these
-_REMEMBERED: Final = 10  # moves
+_REMEMBERED: Final = 6  # moves
 _STEPS: Final = 12
 _DECREASE: Final = 1e-4
 _CURVATURE: Final = 0.9
@@ -304,6 +304,7 @@ class _Problem:
         self.tree = JunctionTree(sizes, [*self.sets, *self.masks])
         self.products = [np.empty(shape) for shape in self.tree.shapes]
         self.ends = np.cumsum([0, *(seen.counts.size for seen in marginals)])
+        self.lengths = np.diff(self.ends)
         self.parts = [slice(start, end) for start, end in itertools.pairwise(self.ends.tolist())]
         self.shapes = [tuple(sizes[a] for a in columns) for columns in self.sets]
         homes = [self.tree.home(columns) for columns in self.sets]
@@ -373,12 +374,13 @@ class _Problem:
         """Of the model with these potentials."""
         if not self.masks:
             tops = np.maximum.reduceat(theta, self.ends[:-1])
-            tables = self._tables(np.exp(theta - np.repeat(tops, np.diff(self.ends))))
+            tables = self._tables(np.exp(theta - np.repeat(tops, self.lengths)))
             for held, factors, product in zip(self.at, self.factors, self.products, strict=True):
                 factors.multiply([tables[i] for i in held], out=product)
-            found = self.tree.calibrate_products(self.products)
+            scale = float(tops.sum())
+            found = self.tree.calibrate_products(self.products, log_scale=scale)
             if found is not None:
-                return replace(found, log_total=found.log_total + float(tops.sum()))
+                return found
         logs = _zeros(self.tree)
         pairs = zip(self.sets, self._tables(theta), strict=True)
         for columns, table in itertools.chain(pairs, self.masks.items()):
@@ -458,16 +460,16 @@ def _descend(
 
 def _direction(gradient: Floats, moves: Sequence[tuple[Floats, Floats, float]]) -> Floats:
     """Down, by the curvature that the moves of points and gradients show."""
-    found = -gradient
+    found, step = -gradient, np.empty_like(gradient)
     weights = []
     for change, bend, along in reversed(moves):
         weights.append(float(change @ found) / along)
-        found -= weights[-1] * bend
+        found -= np.multiply(bend, weights[-1], out=step)
     if moves:
         _, bend, along = moves[-1]
         found *= along / float(bend @ bend)
     for (change, bend, along), weight in zip(moves, reversed(weights), strict=True):
-        found += (weight - float(bend @ found) / along) * change
+        found += np.multiply(change, weight - float(bend @ found) / along, out=step)
     return found
 
 

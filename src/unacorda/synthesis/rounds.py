@@ -3,7 +3,7 @@
 First every single column is measured; with what share of the budget follows from how many rows
 there seem to be (`singles_share`). Then each round scores the tables that may still be added,
 chooses a few of them by scores with noise, and measures these. A score counts each cell where the
-model errs by more than 1.5 deviations of the noise, by how much more. Where a round moves the model
+model errs by more than a deviation of the noise, by how much more. Where a round moves the model
 by less than its noise, the amounts of later rounds are twice as large; the last round takes all
 that is left. Every decision depends on noisy answers and public facts alone.
 
@@ -36,7 +36,6 @@ __all__ = ["RoundSummary", "Rounds", "Watch", "batch_size", "planned_picks", "si
 _GROWTH: Final = 2
 _PICKS: Final = 4  # for each column
 _TENTHS: Final = 7  # of the budget, for single columns at most
-_THRESHOLD: Final = 1.5  # deviations of the noise
 _SINGLE_ERROR: Final = 0.05
 _MOST_SCORED: Final = 500
 _ITERATIONS: Final = 30
@@ -225,7 +224,7 @@ class Rounds:
                     columns=columns,
                     weight=self.weights[columns],
                     expected=self.model.marginal(columns) * rows,
-                    threshold=_THRESHOLD * deviation,
+                    threshold=deviation,
                 )
             )
         return found
