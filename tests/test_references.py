@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 import unacorda
 from unacorda.query.settings import DATASET, OIDC, SERVER, Dataset
+from unacorda.server.fields import check_body
 from unacorda.server.oidc import OidcSettings
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -61,6 +63,10 @@ def test_every_request_has_its_parameters_and_problems(made: Any) -> None:
         for field in (*(one.fields or ()), *one.query):
             assert f"| `{field.name}` |" in section, one.path
         assert ("Authorization" in section) != one.open
+        if one.fields is not None:
+            (body,) = re.findall(r"^ +-d '(.*)'$", section, re.MULTILINE)
+            assert check_body(json.loads(body), one.fields), "the example is refused"
+            assert "budget" in body or "budget" not in {field.name for field in one.fields}
 
 
 def test_functions_have_an_example_each(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:

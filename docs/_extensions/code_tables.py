@@ -29,6 +29,8 @@ SENT = {
     "analyst": "eve",
 }
 """What the examples of requests send, by field."""
+USUAL = ("sql", "budget")
+"""What they send although it is not required, or not alone."""
 ASKED = {"delta": "1e-6", "spreadsheet": "true"}
 """What they ask for in the query string, other than a number."""
 
@@ -104,7 +106,7 @@ def _request(one: Endpoint) -> str:
     if one.record:
         words += ["-H 'Content-Type: application/json'", "--data-binary @release.json"]
     if one.fields is not None:
-        names = {field.name for field in one.fields if field.required or field.name == "sql"}
+        names = {part.name for part in one.fields if part.required or part.name in USUAL}
         body = {name: value for name, value in SENT.items() if name in names}
         words += ["-H 'Content-Type: application/json'", f"-d '{json.dumps(body)}'"]
     return " \\\n    ".join(words)
