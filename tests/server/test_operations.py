@@ -156,6 +156,7 @@ def _older(path: Path) -> None:
     with closing(sqlite3.connect(path)) as store, store:
         store.execute("DROP TABLE unacorda_store")
         store.execute("ALTER TABLE unacorda_sign_ins DROP COLUMN holder")
+        store.execute("ALTER TABLE unacorda_questions DROP COLUMN clamped")
 
 
 def test_a_store_of_an_older_version_is_migrated(tmp_path: Path) -> None:
@@ -170,7 +171,7 @@ def test_a_store_of_an_older_version_is_migrated(tmp_path: Path) -> None:
         ask.service.store.add_sign_in(made, before=0.0)
         assert ask.service.store.sign_in("h") == made
     with closing(sqlite3.connect(tmp_path / "answers.db")) as store:
-        assert store.execute("SELECT version FROM unacorda_store").fetchall() == [(2,)]
+        assert store.execute("SELECT version FROM unacorda_store").fetchall() == [(3,)]
 
 
 def test_a_store_of_a_newer_version_is_refused_by_name(tmp_path: Path) -> None:
@@ -178,10 +179,10 @@ def test_a_store_of_a_newer_version_is_refused_by_name(tmp_path: Path) -> None:
     with opened(f"sqlite:///{path}"):
         pass
     with closing(sqlite3.connect(path)) as store, store:
-        store.execute("UPDATE unacorda_store SET version = 3")
+        store.execute("UPDATE unacorda_store SET version = 4")
     before = path.read_bytes()
     with (
-        pytest.raises(LedgerMismatch, match=r"'answers.db' has schema version 3; .* version 2"),
+        pytest.raises(LedgerMismatch, match=r"'answers.db' has schema version 4; .* version 3"),
         opened(f"sqlite:///{path}"),
     ):
         pass
@@ -200,11 +201,13 @@ def test_stores_on_postgresql_are_made_once_and_migrated() -> None:
     with engine.begin() as connection:
         connection.exec_driver_sql("DROP TABLE unacorda_store")
         connection.exec_driver_sql("ALTER TABLE unacorda_sign_ins DROP COLUMN holder")
+        connection.exec_driver_sql("ALTER TABLE unacorda_questions DROP COLUMN clamped")
     _opened(address)
     with engine.begin() as connection:
         rows = connection.exec_driver_sql("SELECT version FROM unacorda_store").fetchall()
-        assert [tuple(row) for row in rows] == [(2,)]
+        assert [tuple(row) for row in rows] == [(3,)]
         connection.exec_driver_sql("SELECT holder FROM unacorda_sign_ins")
+        connection.exec_driver_sql("SELECT clamped FROM unacorda_questions")
     engine.dispose()
 
 

@@ -441,6 +441,29 @@ def test_what_the_builder_cannot_show_of_an_older_question_is_kept(tmp_path: Pat
         assert re.findall(r'name="kept"', without) == ['name="kept"'] * 7
 
 
+@pytest.mark.long
+def test_possible_values_are_shown_on_demand(ask: Served) -> None:
+    """Where a count came out below zero; where none did, there is nothing to choose."""
+    page = browser(ask)
+    none = form(sql="SELECT COUNT(*) AS n FROM visits WHERE age > 119", **{"budget.rho": "0.0001"})
+    for turn in range(60):
+        fields = {**none, "once": f"a{turn}", "fresh": "on"}
+        location = page.post("/ask/visits/spend", fields).headers["location"]
+        value = page.get(f"{location}/release.json").json()["rows"][0]["n"]
+        text = page.get(location).text
+        if value < 0:
+            break
+        assert "?values=possible" not in text or value == 0
+    assert value < 0  # fails by chance once in 2 ** 60
+    assert 'aria-current="true">As released' in text
+    assert f"-{-value:,}" in text.replace("\u2212", "-")
+    possible = page.get(f"{location}?values=possible").text
+    assert 'aria-current="true">Possible values alone' in possible
+    assert re.search(r'<td class="number">0 ', possible)
+    assert "likelier to be near the truth" in possible
+    assert page.get(f"{location}/release.json").json()["rows"][0]["n"] == value
+
+
 HOSTILE = "\"><script>alert(1)</script><b x='"
 
 

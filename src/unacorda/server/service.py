@@ -496,7 +496,9 @@ class Service:
             newest = self.ledger.newest(question.dataset)
             seen = None if newest is None else (question.dataset, *newest)
             text, cost = release.to_json(), str(release.charge)
-            self.store.keep(question.id, text, cost, due=due(), seen=seen)
+            self.store.keep(
+                question.id, text, cost, clamped=_clamped(release), due=due(), seen=seen
+            )
 
         def take() -> None:
             if waited and not self.store.take(question.id):
@@ -626,6 +628,17 @@ def _read(session: Session, value: Any, *, name: str) -> tuple[Query, str, Selec
 
 def _arranged(release: Release, select: Select | None) -> Release:
     return release if select is None else arranged(release, select)
+
+
+def _clamped(release: Release | Batch) -> str | None:
+    """The rows with possible values alone, by name of their question; None where none differs."""
+    named = {"": release}
+    if isinstance(release, Batch):
+        named = dict(zip(release.names, release.releases, strict=True))
+    possible = {name: one.clamped() for name, one in named.items()}
+    if all(one.to_dicts() == named[name].to_dicts() for name, one in possible.items()):
+        return None
+    return json.dumps({name: json.loads(one.to_json())["rows"] for name, one in possible.items()})
 
 
 def _columns_as_json(scope: TableSchema) -> dict[str, dict[str, Any]]:

@@ -32,9 +32,12 @@ _SERVER_POOL: Final = {"pool_size": 5, "max_overflow": 5}  # a PostgreSQL server
 SILENT_SECONDS: Final = 60.0
 """After so long without a sign of its process a running question is lost."""
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 """Of the tables; a store of another version is migrated if it is older, and refused if newer."""
-_MIGRATIONS: Final = {1: ("ALTER TABLE unacorda_sign_ins ADD COLUMN holder TEXT",)}
+_MIGRATIONS: Final = {
+    1: ("ALTER TABLE unacorda_sign_ins ADD COLUMN holder TEXT",),
+    2: ("ALTER TABLE unacorda_questions ADD COLUMN clamped TEXT",),
+}
 """By version the statements that make the next one of it."""
 _OPENING: Final = 0x756E61636F726461  # of the lock under which PostgreSQL's tables are made
 
@@ -71,6 +74,7 @@ _questions = Table(
     Column("problem", Text),
     Column("due", Float),
     Column("request", String),
+    Column("clamped", Text),
 )
 _unfinished = _questions.c.state.in_(["waiting", "running"])
 _found = _questions.c.state.in_(["waiting", "running", "answered"])
@@ -206,8 +210,10 @@ class SignIn:
 class StoredQuestion:
     """A question that was asked.
 
-    release: the stored bytes; problem: of a refusal, JSON text; due: when either may be seen, and
-    until then the question runs, as far as anyone can tell; request: what its client calls it.
+    release: the stored bytes; clamped: JSON of its rows by name of its question with possible
+    values alone, where these differ; problem: of a refusal, JSON text; due: when any of them may be
+    seen, and until then the question runs, as far as anyone can tell; request: what its client
+    calls it.
     """
 
     id: str
@@ -226,13 +232,15 @@ class StoredQuestion:
     problem: str | None
     due: float | None = None
     request: str | None = None
+    clamped: str | None = None
 
     @property
     def shown(self) -> StoredQuestion:
         """The question as it may be seen now."""
         if self.due is None or self.due <= time.time():
             return self
-        return replace(self, state="running", release=None, cost=None, problem=None)
+        hidden = dict.fromkeys(("release", "cost", "problem", "clamped"))
+        return replace(self, state="running", **hidden)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -497,6 +505,7 @@ class AnswerStore:
                 "asked": asked,
                 "state": "answered",
                 "release": question.release,
+                "clamped": question.clamped,
             }
             with contextlib.suppress(sqlalchemy.exc.IntegrityError):
                 return self._insert(time.time(), **fields)
@@ -505,7 +514,9 @@ class AnswerStore:
     def _insert(self, now: float, **fields: Any) -> StoredQuestion:
         """A new question, the next one of its analyst."""
         made = {"id": secrets.token_hex(16), "made": now, "beat": now, "owner": self.owner}
-        nothing = dict.fromkeys(("purpose", "release", "cost", "problem", "due", "request"))
+        nothing = dict.fromkeys(
+            ("purpose", "release", "cost", "problem", "due", "request", "clamped")
+        )
         with self._write() as connection:
             own = _questions.c.analyst == fields["analyst"]  # others' questions are not counted
             newest = select(sqlalchemy.func.max(_questions.c.number)).where(own)
@@ -553,6 +564,7 @@ class AnswerStore:
         release: str,
         cost: str,
         *,
+        clamped: str | None = None,
         due: float | None = None,
         seen: tuple[str, int, str] | None = None,
     ) -> None:
@@ -562,7 +574,8 @@ class AnswerStore:
         """
         there = _questions.update().where(_questions.c.id == name)
         with self._write() as connection:
-            connection.execute(there.values(state="answered", release=release, cost=cost, due=due))
+            kept = {"release": release, "cost": cost, "clamped": clamped, "due": due}
+            connection.execute(there.values(state="answered", **kept))
             if seen is not None:
                 dataset, sequence, digest = seen
                 newer = (_seen.c.dataset == dataset, _seen.c.sequence < sequence)

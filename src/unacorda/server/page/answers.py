@@ -36,11 +36,17 @@ class AnswerTable:
     cost: str
 
 
-def answer_tables(release: str) -> dict[str, AnswerTable]:
-    """The tables of a stored release, by name where several were asked together."""
+def answer_tables(release: str, *, clamped: str | None = None) -> dict[str, AnswerTable]:
+    """The tables of a stored release, by name where several were asked together.
+
+    clamped: rows to be shown in place of those that were released, as the store has them.
+    """
     stated = json.loads(release)
     several = stated.get("releases", {"": stated})
-    return {name: _table(one) for name, one in several.items()}
+    rows = {} if clamped is None else json.loads(clamped)
+    return {
+        name: _table({**one, "rows": rows.get(name, one["rows"])}) for name, one in several.items()
+    }
 
 
 def _table(stated: Mapping[str, Any]) -> AnswerTable:

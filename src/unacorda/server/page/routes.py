@@ -502,7 +502,9 @@ class Pages:
 
     async def _answer(self, visit: Visit) -> Response:
         question = await self._visible(visit, visit.request.path_params["id"])
-        tables = {} if question.release is None else answer_tables(question.release)
+        wanted = visit.request.query_params.get("values") == "possible"
+        clamped, text = question.clamped if wanted else None, question.release
+        tables = {} if text is None else answer_tables(text, clamped=clamped)
         stated = json.loads(question.asked)
         body = json.dumps({n: stated[n] for n in stated if n != "fresh"}, ensure_ascii=False)
         return self._html(
@@ -513,6 +515,7 @@ class Pages:
             words=_in_words(stated),
             shared=self._service.config.reuse == "dataset",
             tables=tables,
+            clamped=clamped is not None,
             problem=None if question.problem is None else json.loads(question.problem),
             curl=_curl(self._service.config.public_url, question.dataset, body),
             python=_python(self._service.config.public_url, question.dataset, stated),
