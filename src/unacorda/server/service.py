@@ -632,9 +632,10 @@ def _arranged(release: Release, select: Select | None) -> Release:
 
 def _clamped(release: Release | Batch) -> str | None:
     """The rows with possible values alone, by name of their question; None where none differs."""
-    named = {"": release}
     if isinstance(release, Batch):
         named = dict(zip(release.names, release.releases, strict=True))
+    else:
+        named = {"": release}
     possible = {name: one.clamped() for name, one in named.items()}
     if all(one.to_dicts() == named[name].to_dicts() for name, one in possible.items()):
         return None

@@ -239,8 +239,7 @@ class StoredQuestion:
         """The question as it may be seen now."""
         if self.due is None or self.due <= time.time():
             return self
-        hidden = dict.fromkeys(("release", "cost", "problem", "clamped"))
-        return replace(self, state="running", **hidden)
+        return replace(self, state="running", release=None, cost=None, problem=None, clamped=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
