@@ -159,6 +159,7 @@ def _older(path: Path) -> None:
         store.execute("ALTER TABLE unacorda_questions DROP COLUMN clamped")
 
 
+@pytest.mark.long
 def test_a_store_of_an_older_version_is_migrated(tmp_path: Path) -> None:
     with served(tmp_path) as ask:
         release = ask("POST", ASK, COUNT)

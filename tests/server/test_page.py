@@ -399,6 +399,7 @@ JOINED = {
 }
 
 
+@pytest.mark.long
 def test_what_the_builder_cannot_show_of_an_older_question_is_kept(tmp_path: Path) -> None:
     (tmp_path / "regions.csv").write_text("county,region\nA,north\nB,south\n")
     public = 'tables = { visits = "visits.csv" }\npublic = { regions = "regions.csv" }'

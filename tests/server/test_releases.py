@@ -77,6 +77,7 @@ def test_rows_are_csv_exact_or_for_spreadsheets(tmp_path: Path) -> None:
         problem(ask("GET", "/v1/releases/nix.csv"), "not-found")
 
 
+@pytest.mark.long
 def test_an_equal_question_of_another_is_given_again_where_it_is_allowed(tmp_path: Path) -> None:
     with served(tmp_path, DATASET) as ask:
         first = ask("POST", ASK, {**COUNT, "purpose": "ana's own"})
@@ -167,6 +168,7 @@ SEVERAL: dict[str, Any] = {
 }
 
 
+@pytest.mark.long
 def test_questions_are_asked_together_for_one_price(ask: Served) -> None:
     explained = ask("POST", EXPLAIN, SEVERAL).json()
     assert set(explained["questions"]) == {"all", "by county", "old"}

@@ -70,6 +70,7 @@ def test_explaining_is_free_and_asking_is_not(ask: Served) -> None:
     assert ask("GET", release.headers["location"]).content == release.content
 
 
+@pytest.mark.long
 def test_an_error_is_asked_for_in_place_of_a_budget(ask: Served) -> None:
     wanted = {"sql": COUNT["sql"], "error": 20}
     budget = ask("POST", "/v1/datasets/visits/suggest", wanted).json()["budget"]["rho"]

@@ -61,6 +61,7 @@ def test_what_is_no_question_is_refused_unpaid(ask: Served, text: str) -> None:
     assert ask.spent() == ZCDP(0)
 
 
+@pytest.mark.long
 @in_subtests("name", NAMES)
 def test_no_name_in_an_address_leads_elsewhere(ask: Served, name: str) -> None:
     """On every route, as one part of the address, escaped as a client would."""
