@@ -328,8 +328,8 @@ class _Problem:
             ridges.append(np.full(seen.counts.size, tau * seen.variance))
         self.target = np.concatenate([np.zeros(0), *targets])
         self.ridge = np.concatenate([np.zeros(0), *ridges])
-        deviation = np.sqrt(np.concatenate([np.zeros(0), *variances]))
-        curvature = np.maximum(self.target, 0.0) + deviation + self.ridge
+        self.deviation = np.sqrt(np.concatenate([np.zeros(0), *variances]))
+        curvature = np.maximum(self.target, 0.0) + self.deviation + self.ridge
         self.scale = 1 / np.sqrt(curvature)
 
     def _sorted(self, columns: Columns) -> Columns:
@@ -349,11 +349,14 @@ class _Problem:
         return found
 
     def start(self, potentials: Mapping[Columns, Floats]) -> Floats:
-        """The vector of these potentials, 0 where there are none."""
+        """The vector of these potentials; without, those of single columns are of their counts."""
         first = np.zeros(self.target.size)
         for columns, part in zip(self.given, self.parts, strict=True):
             if columns in potentials:
                 first[part] = self._turned(potentials[columns], columns).ravel()
+            elif len(columns) == 1 and not self.masks:
+                logs = np.log(np.maximum(self.target[part], self.deviation[part]))
+                first[part] = logs - logs.mean()
         scaled: Floats = first / self.scale
         return scaled
 

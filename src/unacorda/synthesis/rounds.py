@@ -151,7 +151,6 @@ class Rounds:
                 each = left / count
             if self._round(count, each) < 1 / 2:
                 each *= _GROWTH
-        self._fit(iterations=_LAST_ITERATIONS)
 
     def _singles_share(self, rows: float | None) -> Fraction:
         """Of the amount; by default for as many rows as there seem to be."""
@@ -240,12 +239,12 @@ class Rounds:
         for place in range(len(self.sizes)):
             self._measure((place,), amount / len(self.sizes))
 
-    def _fit(self, *, iterations: int = _ITERATIONS) -> None:
+    def _fit(self) -> None:
         self.model = fit_model(
             self.sizes,
             list(self.marginals.values()),
             rows=self.rows,
             possible=self.possible,
             start=self.model.potentials,
-            iterations=iterations,
+            iterations=_ITERATIONS if self.spent < self.amount else _LAST_ITERATIONS,
         )
