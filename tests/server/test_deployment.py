@@ -5,9 +5,13 @@
 from __future__ import annotations
 
 import configparser
+import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 from tests.support.cli_seams import app
 
@@ -24,6 +28,20 @@ def test_the_unit_of_systemd_gives_no_rights() -> None:
     assert {name: service[name] for name in wanted} == wanted
     assert service["MemoryMax"]
     assert int(service["TimeoutStopSec"]) > 60  # `shutdown`, and what follows it
+
+
+@pytest.mark.long
+def test_systemd_finds_no_fault_in_the_unit(tmp_path: Path) -> None:
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("there is no systemd-analyze")
+    text = (ROOT / "deploy" / "unacorda.service").read_text()
+    unit = tmp_path / "unacorda.service"
+    unit.write_text(text.replace("/opt/unacorda/bin/unacorda", sys.executable))
+    found = subprocess.run(
+        [program, "verify", str(unit)], capture_output=True, text=True, check=False
+    )
+    assert (found.returncode, found.stderr) == (0, "")
 
 
 def test_the_container_runs_without_rights_and_installs_what_there_is() -> None:

@@ -4,11 +4,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from unacorda.server.scheduling import RoundRobin, leaves_after
 QUESTION = "/v1/questions/"
 
 
-@contextmanager
+@contextlib.contextmanager
 def blocked(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """Questions begin, and go on once the event is set."""
     go = threading.Event()
@@ -232,6 +233,94 @@ def _until(done: Any) -> None:
             return
         time.sleep(0.01)
     raise AssertionError("it does not come")
+
+
+async def _left(ask: Served, body: Any, leaves: asyncio.Event, *, of: str = "ana") -> list[Any]:
+    """What the server sends to a client that asks, and leaves once it is told to."""
+    headers = {
+        "host": "127.0.0.1:8040",
+        "authorization": f"Bearer {ask.tokens[of]}",
+        "content-type": "application/json",
+    }
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": ASK,
+        "raw_path": ASK.encode(),
+        "query_string": b"",
+        "root_path": "",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        "client": ("10.0.0.1", 1),
+        "server": ("127.0.0.1", 8040),
+    }
+    sent: list[Any] = []
+    told: list[dict[str, Any]] = [{"type": "http.request", "body": json.dumps(body).encode()}]
+
+    async def receive() -> dict[str, Any]:
+        if told:
+            return told.pop()
+        await leaves.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    with contextlib.suppress(Exception):  # what is not answered is no matter of the client
+        await ask.app(scope, receive, send)
+    return sent
+
+
+@pytest.mark.long
+def test_who_leaves_before_their_question_was_taken_takes_it_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unacorda.server.app._LOOK_SECONDS", 0.02)
+    with served(tmp_path) as ask, blocked(monkeypatch) as go:
+        first = ask("POST", ASK, COUNT, headers={"Prefer": "wait=0"}).headers["location"]
+        other = {**COUNT, "budget": {"rho": "0.02"}}
+
+        async def leave() -> None:
+            leaves = asyncio.Event()
+            asking = asyncio.create_task(_left(ask, other, leaves))
+            while ask.service.store.running("ana") < 2:
+                await asyncio.sleep(0.01)
+            leaves.set()
+            while ask.service.store.running("ana") > 1:
+                await asyncio.sleep(0.01)
+            go.set()
+            await asking
+
+        asyncio.run(asyncio.wait_for(leave(), 30))
+        _until(lambda: ask("GET", first).json()["state"] == "answered")
+        listed = ask("GET", "/v1/datasets/visits/questions").json()["questions"]
+        assert [one["number"] for one in listed] == [1]
+        assert ask.spent() == ZCDP("0.01")
+
+
+@pytest.mark.long
+def test_who_leaves_a_running_question_finds_its_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unacorda.server.app._LOOK_SECONDS", 0.02)
+    with served(tmp_path) as ask, blocked(monkeypatch) as go:
+
+        async def leave() -> None:
+            leaves = asyncio.Event()
+            asking = asyncio.create_task(_left(ask, COUNT, leaves))
+            while not ask.service.turns.running:
+                await asyncio.sleep(0.01)
+            leaves.set()
+            await asyncio.sleep(0.2)
+            go.set()
+            await asking
+
+        asyncio.run(asyncio.wait_for(leave(), 30))
+        _until(lambda: ask.service.store.running() == 0)
+        assert ask("POST", ASK, COUNT).status_code == 200
+        assert ask.spent() == ZCDP("0.01")
 
 
 @pytest.mark.long
