@@ -74,6 +74,9 @@ def test_explaining_is_free_and_asking_is_not(ask: Served) -> None:
 def test_an_error_is_asked_for_in_place_of_a_budget(ask: Served) -> None:
     wanted = {"sql": COUNT["sql"], "error": 20}
     budget = ask("POST", "/v1/datasets/visits/suggest", wanted).json()["budget"]["rho"]
+    kinds = {**wanted, "kinds": True}
+    several = ask("POST", "/v1/datasets/visits/suggest", kinds).json()["budgets"]
+    assert {"PureDP", "ZCDP"} <= {one["guarantee"] for one in several}
     explained = ask("POST", EXPLAIN, wanted).json()
     assert explained["aggregates"]["n"]["standard_error"] <= 20
     assert ask("POST", "/v1/datasets/visits/try", wanted).json()["made_up"] is True

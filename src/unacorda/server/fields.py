@@ -248,7 +248,7 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
         method="post",
         path="/v1/datasets/{dataset}/suggest",
         says="The least budget with which a question has these standard errors. Free.",
-        gives="The budget.",
+        gives="The budget, and budgets where kinds were asked for.",
         fields=(
             *_QUESTION,
             Field(
@@ -258,6 +258,7 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
                 required=True,
             ),
             _ASSUMING,
+            Field(name="kinds", kind="flag", says="In each kind that the account takes."),
         ),
         problems=(*_ASKING, "busy"),
     ),

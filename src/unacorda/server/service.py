@@ -25,9 +25,9 @@ from unacorda._version import __version__
 from unacorda.accounting.charges import request_price
 from unacorda.checks import demand
 from unacorda.deadlines import deadline
-from unacorda.errors import InvalidParameter, LedgerMismatch, UnacordaError
+from unacorda.errors import InvalidParameter, LedgerMismatch, UnacordaError, WrongUnit
 from unacorda.ledger.ledger import Ledger, open_ledger
-from unacorda.privacy.guarantees import Guarantee
+from unacorda.privacy.guarantees import GDP, ZCDP, Guarantee, PureDP
 from unacorda.query.plan.codec import encode
 from unacorda.query.plan.query import Query
 from unacorda.query.results.explanation import Explanation, Explanations
@@ -302,7 +302,16 @@ class Service:
         """The least budget with which a question has these errors. Free."""
         found, session = self.dataset(name, analyst)
         with self._planned(analyst), _translating_errors(found, analyst):
-            return {"budget": guarantee_as_json(self.read(session, body).budget)}
+            asked = self.read(session, body)
+            found_budget = guarantee_as_json(asked.budget)
+            if not body.get("kinds", False) or not isinstance(asked.query, Query):
+                return {"budget": found_budget}
+            wanted: dict[str, Any] = {"error": body["error"], "assuming": assumed(body)}
+            budgets = []
+            for kind in (PureDP, ZCDP, GDP):
+                with contextlib.suppress(InvalidParameter, WrongUnit):
+                    budgets.append(session.suggest_budget(asked.query, kind=kind, **wanted))
+            return {"budget": found_budget, "budgets": list(map(guarantee_as_json, budgets))}
 
     def ask(self, name: str, analyst: str, body: Mapping[str, Any]) -> tuple[StoredQuestion, bool]:
         """The question with its stored release, and whether it was answered just now.
