@@ -1165,7 +1165,7 @@ def _intervals(
     _, high = _lines("upper", values, upper)
     for name, given in (*keys.items(), ("series", series)):
         if given is not None and len(given) != x.size:
-            raise InvalidParameter(name, len(given), expected=f"{x.size} of them, one a value")
+            raise InvalidParameter(name, len(given), expected=f"{x.size} of them, one per value")
     owners = np.array([""] * x.size if series is None else list(map(str, series)))
     return {str(name): owners == name for name in dict.fromkeys(owners.tolist())}, x, low, high
 

@@ -385,7 +385,7 @@ def test_many_steps_stay_valid() -> None:
 def test_refusals() -> None:
     with pytest.raises(InvalidParameter, match="sum 1"):
         PrivacyLossDistribution.from_pmfs([0.5, 0.4], [0.5, 0.5])
-    with pytest.raises(InvalidParameter, match="as many"):
+    with pytest.raises(InvalidParameter, match="the same number of masses"):
         PrivacyLossDistribution.from_pmfs([0.5, 0.5], [1.0])
     with pytest.raises(InvalidParameter, match="convex"):
         PrivacyLossDistribution.from_profile(([0.0, 1.0, 2.0], [0.5, 0.49, 0.1]))

@@ -241,7 +241,7 @@ def test_what_is_more_than_is_left_is_refused(
         (("--epsilon", "1", "--never", "sex = 'M' AND sex = 'F'"), "that one row can meet"),
         (("--epsilon", "1", "--never", "sex IS NULL"), "of sex one of F, M, other"),
         (("--epsilon", "1", "--bins", "age=3"), "each column once"),
-        (("--epsilon", "1", "--bins", "zip=3"), "columns that are synthesized"),
+        (("--epsilon", "1", "--bins", "zip=3"), "synthesized columns"),
         (("--epsilon", "1", "--bins", "zip=a,3"), "COLUMN=EDGES, such as"),
         (("--epsilon", "1", "--only", "patient"), "columns that do not name a person"),
         (("--epsilon", "1", "--skip", "agee"), "Did you mean 'age'?"),

@@ -464,7 +464,7 @@ def test_what_cannot_be_done_is_refused_before_a_row_is_read(name: str) -> None:
 
 
 def test_models_that_mix_rows_and_streams_are_refused() -> None:
-    with pytest.raises(InvalidParameter, match="hang on that example"):
+    with pytest.raises(InvalidParameter, match="depend on that example"):
         training(Centered())
 
     class Stream(torch.utils.data.IterableDataset):  # type: ignore[misc, name-defined]
@@ -515,7 +515,7 @@ def test_models_of_dictionaries_are_tried_for_mixing(kind: type[Named]) -> None:
     for batch in apart:
         found = apart.model(**{"x": batch["x"]} if kind is Named else {"batch": batch})
         apart.step((found["found"][0][:, 0] - batch["y"]) ** 2)
-    with pytest.raises(InvalidParameter, match="hang on that example"):
+    with pytest.raises(InvalidParameter, match="depend on that example"):
         next(iter(training(kind(centered=True), ByName())))
 
 
@@ -557,7 +557,7 @@ def test_a_loop_that_forgets_or_repeats_a_step_is_stopped() -> None:
         private.step(torch.ones(3))
     for *given, target in private:
         losses = loss(private.model(*given), target)
-        with pytest.raises(InvalidParameter, match="one number an example"):
+        with pytest.raises(InvalidParameter, match="one number per example"):
             private.step(losses[:3])
         break
 

@@ -217,7 +217,7 @@ def test_an_engine_that_there_is_not_is_refused() -> None:
 
 @pytest.mark.parametrize("option", [{"memory_limit": "1GB"}, {"threads": 2}])
 def test_options_of_one_engine_are_refused_with_others(option: dict[str, Any]) -> None:
-    with pytest.raises(InvalidParameter, match="it with engine='duckdb' alone") as refused:
+    with pytest.raises(InvalidParameter, match="engine='duckdb' with it") as refused:
         unacorda.Session(
             {"t": "public.visits"},
             unit=unacorda.Row(),

@@ -143,7 +143,7 @@ def test_what_no_row_tells_of_is_refused(session: unacorda.Session) -> None:
         query, error={"n": 9}, delta="1e-6", assuming=Assume.from_table(empty)
     )
     assert found == session.suggest_budget(query, error={"n": 9}, delta="1e-6")
-    with pytest.raises(InvalidParameter, match="together with errors="):
+    with pytest.raises(InvalidParameter, match="errors= with it"):
         session.evaluate(query, budget=PureDP(1), assuming=Assume.from_table(PUBLIC))
     with pytest.raises(InvalidParameter, match="lacks age"):
         session.evaluate(

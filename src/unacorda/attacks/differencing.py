@@ -108,7 +108,7 @@ def differencing(questions: ArrayLike) -> list[Exposed]:
         raise InvalidParameter(
             "questions",
             f"an array of shape {asked.shape}",
-            expected="one row of finite numbers a question, one column a person",
+            expected="one row of finite numbers per question, one column per person",
         )
     inverse = np.linalg.pinv(asked, rcond=1e-10)  # n x k
     # The projection onto the row space leaves e_j as it is iff its diagonal number is 1.

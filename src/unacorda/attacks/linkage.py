@@ -102,7 +102,7 @@ def linkage(
         raise InvalidParameter(
             "known",
             f"an array of shape {facts.shape}",
-            expected=f"{records.shape[1]} values, one an item, NaN where none is known",
+            expected=f"{records.shape[1]} values, one per item, NaN for unknown ones",
         )
     if np.isnan(facts).all():
         raise InvalidParameter("known", "nothing but NaN", expected="one known value at least")

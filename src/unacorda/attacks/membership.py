@@ -87,7 +87,7 @@ def membership(
         raise InvalidParameter(
             "people",
             f"an array of shape {rows.shape}",
-            expected=f"{_FEWEST} rows or more of finite numbers, one row a person",
+            expected=f"at least {_FEWEST} rows of finite numbers, one row per person",
         )
     base = rows.mean(axis=0) if population is None else _means("population", population, rows)
     if defended is not None:
@@ -157,6 +157,6 @@ def _means(name: str, values: ArrayLike, rows: Floats) -> Floats:
         raise InvalidParameter(
             name,
             f"an array of shape {found.shape}",
-            expected=f"{rows.shape[1]} finite numbers, one a column",
+            expected=f"{rows.shape[1]} finite numbers, one per column",
         )
     return found

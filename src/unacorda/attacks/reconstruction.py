@@ -119,7 +119,7 @@ def reconstruction(
         raise InvalidParameter(
             "questions",
             f"an array of shape {asked.shape}",
-            expected="one row of 0 and 1 a question",
+            expected="one row of 0 and 1 per question",
         )
     if not np.isin(asked, (0, 1)).all():
         raise InvalidParameter("questions", "other numbers", expected="0 and 1 alone")
@@ -128,7 +128,7 @@ def reconstruction(
         raise InvalidParameter(
             "answers",
             f"an array of shape {given.shape}",
-            expected=f"{len(asked)} finite numbers, one a question",
+            expected=f"{len(asked)} finite numbers, one per question",
         )
     matrix = asked.astype(np.float64)
     if method == "least squares":

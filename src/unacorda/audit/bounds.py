@@ -100,7 +100,7 @@ def canaries(scores: ArrayLike, included: ArrayLike) -> tuple[Floats, Bools]:
         raise InvalidParameter(
             "scores",
             f"{int(np.isnan(found).sum())} of {found.size} are NaN",
-            expected="a number for every canary; give one that says nothing the lowest score",
+            expected="a number for every canary; give the lowest score to one without information",
         )
     if not np.isin(inside, (0, 1)).all():
         raise InvalidParameter("included", included, expected="True or False for every canary")

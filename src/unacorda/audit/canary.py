@@ -106,7 +106,7 @@ class Canaries:
         found = floats("loss", loss(self.features, self.targets))
         if found.shape != self.included.shape:
             raise InvalidParameter(
-                "loss", f"an array of shape {found.shape}", expected="one number a canary"
+                "loss", f"an array of shape {found.shape}", expected="one number per canary"
             )
         return np.where(np.isnan(found), -np.inf, -found)
 
@@ -217,7 +217,7 @@ def mislabelled(
         raise InvalidParameter(
             "x",
             f"arrays of shapes {rows.shape} and {labels.shape}",
-            expected="one row and one label an example",
+            expected="one row and one label per example",
         )
     if len(rows) != len(labels) or len(rows) < many:
         raise InvalidParameter(

@@ -216,7 +216,7 @@ class PayingAccount:
         if sub_account is None:
             demand(limit is None, "--limit", limit, expected="--sub-account with it")
         else:
-            expected = "a name that is not empty"
+            expected = "a non-empty name"
             demand(sub_account.strip(), "--sub-account", sub_account, expected=expected)
             analyst = notes.get("analyst")
             expected = "one of --analyst, which is a note alone, and --sub-account, which is noted "

@@ -133,7 +133,7 @@ def _kind(
             expected = f"a name that ends with {', '.join(_ENDINGS)}"
             demand(known, "--output", str(output), expected=expected)
             there = output.parent.is_dir()
-            demand(there, "--output", str(output), expected="a folder that is there")
+            demand(there, "--output", str(output), expected="an existing folder")
             demand(not output.is_dir(), "--output", str(output), expected="a file, not a folder")
             require("matplotlib", extra="plots")
             with render.working("Drawing ...", quiet=as_json):
@@ -234,7 +234,7 @@ def profile(event: Event, relation: Neighbors) -> Drawn:
     from unacorda import accounting, plots
 
     most = accounting.epsilon(event, delta=1e-10, neighbors=relation)
-    _check_loss(most, delta=1e-10, expected="some loss, and a finite one")
+    _check_loss(most, delta=1e-10, expected="a finite loss above 0")
     epsilons = sorted(
         {*(most * k / _POINTS for k in range(_POINTS + 1)), *(most * k for k in _LOW)}
     )
@@ -266,7 +266,7 @@ def loss(event: Event, relation: Neighbors, *, delta: Fraction | None) -> Drawn:
             event, direction=direction, neighbors=relation, grid=_GRID
         ).pmf
         seen = law.masses > _SEEN * law.masses.max(initial=0)
-        demand(seen.any(), "EVENTS", "an infinite loss", expected="some that is finite")
+        demand(seen.any(), "EVENTS", "an infinite loss", expected="at least one finite value")
         low, high = seen.argmax(), seen.size - seen[::-1].argmax()
         kept = slice(max(0, int(low) - 1), int(high) + 1)
         step = float(law.losses[1] - law.losses[0]) if law.losses.size > 1 else 1.0
@@ -305,7 +305,7 @@ def amplification(event: Event, relation: Neighbors, *, delta: Fraction | None) 
         return accounting.epsilon(one, delta=at, neighbors=relation)
 
     whole = cost(event)
-    _check_loss(whole, delta=at, expected="some loss, a finite one")
+    _check_loss(whole, delta=at, expected="a finite loss above 0")
     costs = [cost(_sampled(event, rate)) for rate in _RATES]
     ratios = [found / (rate * whole) for rate, found in zip(_RATES, costs, strict=True)]
     axes = plots.amplification(_RATES, {f"at delta {at:g}": ratios})

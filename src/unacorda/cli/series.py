@@ -288,7 +288,7 @@ def _answer(
     account: PayingAccount,
     as_json: bool,
 ) -> None:
-    demand(data is not None, "DATA", None, expected="the table, as it is now")
+    demand(data is not None, "DATA", None, expected="the table as it is now")
     assert data is not None
     unit = params.unit_of(**_of_rows(data.whose(whose)))
     with _session(data, account, unit=unit) as session, render.working("Answering ..."):

@@ -178,7 +178,7 @@ def synthesize(
     if data is None:
         raise missing.error()
     data.look()
-    demand(explain or assuming is None, "--assuming", assuming, expected="it with --explain")
+    demand(explain or assuming is None, "--assuming", assuming, expected="--explain with it")
     if assuming is None and explain and data.settings is not None:
         assuming = data.settings.stand_in
     wanted = _Wanted(table=data.name, bins=_bins(stated.pop("bins")), **stated)
@@ -320,7 +320,7 @@ class _Wanted:
         """What the session is asked; missing: for which InvalidParameter names all that lacks."""
         start, columns = self.rows_of(session), self._columns(session)
         unknown = [name for name in self.bins if name not in columns]
-        demand(not unknown, "--bins", ", ".join(unknown), expected="columns that are synthesized")
+        demand(not unknown, "--bins", ", ".join(unknown), expected="synthesized columns")
         if missing is not None:
             self._check_cells(start, columns, missing)
         try:

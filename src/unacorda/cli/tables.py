@@ -169,13 +169,16 @@ def data(text: str | None = None) -> Decorator:
                 demand(not turned, "DATA", path, expected=f"the file first, and {text} last")
             is_file = path is not None and not _is_name(path)
             fits = settings is None or not (named or is_file)
-            demand(fits, "--settings", str(settings), expected="it without --table and a file")
+            demand(fits, "--settings", str(settings), expected="no --table and no file with it")
             known = None if is_file else _settings_in(settings or usual)
             dataset = None if known is None else known.dataset(given.get("dataset"))
             found = _tables_of(path, named, dataset)
             if text == "SELECT":
                 demand(
-                    path is None or is_file, "DATA", path, expected="it left out: FROM names tables"
+                    path is None or is_file,
+                    "DATA",
+                    path,
+                    expected="it left out: the tables are those of --table",
                 )
             if found is not None:
                 found = found.joined(_named_files("--public", public), delimiter)

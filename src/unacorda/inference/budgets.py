@@ -39,7 +39,9 @@ def check_budget(budget: object) -> Guarantee:
             "budget", budget, expected="a guarantee such as unacorda.GDP(1) or ApproxDP(1, 1e-6)"
         )
     if not budget.additive[0]:
-        raise InvalidParameter("budget", budget, expected="one that allows some loss")
+        raise InvalidParameter(
+            "budget", budget, expected="a guarantee that allows some privacy loss"
+        )
     return budget
 
 
@@ -107,7 +109,7 @@ def selection_epsilon(budget: object, *, releases: int = 1) -> Fraction:
     epsilon = _selection_epsilon(checked, releases=releases)
     if not epsilon > _LEAST:
         raise InvalidParameter(
-            "budget", budget, expected="a larger one: no choice could make use of this"
+            "budget", budget, expected="a larger one: no selection could use this one"
         )
     return epsilon
 

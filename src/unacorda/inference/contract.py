@@ -90,7 +90,7 @@ def paired(
     x = features(estimator, X, reset=True)
     target = column("y", _one_column(y))
     if len(x) != len(target):
-        raise InvalidParameter("y", target.shape, expected=f"{len(x)} numbers, one a row of X")
+        raise InvalidParameter("y", target.shape, expected=f"{len(x)} numbers, one per row of X")
     present = np.isfinite(x).all(axis=1) & np.isfinite(target)
     return x, target, weighed(present.astype(np.float64), sample_weight)
 

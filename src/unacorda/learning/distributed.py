@@ -100,7 +100,7 @@ class Ranks:
         """Raise InvalidParameter on every rank where one is given what rank 0 lacks."""
         self._compare(
             {name: "given" for name, value in given.items() if value is not None},
-            expected="it on rank 0, which alone uses it",
+            expected="it on rank 0 only",
         )
 
     def _compare(self, own: dict[str, str], *, expected: str) -> None:

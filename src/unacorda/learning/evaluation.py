@@ -369,7 +369,9 @@ def _row_scores(model: Any, metric: Metric, rows: list[Any]) -> NDArray[np.float
     found = metric(model(*inputs), target)
     if not torch.is_tensor(found) or tuple(found.shape) != (len(target),):
         shown = tuple(found.shape) if torch.is_tensor(found) else type(found).__name__
-        raise InvalidParameter("metric", shown, expected="a function that gives one number a row")
+        raise InvalidParameter(
+            "metric", shown, expected="a function that returns one number per row"
+        )
     scores: NDArray[np.float64] = found.detach().double().cpu().numpy()
     return scores
 

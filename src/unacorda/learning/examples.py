@@ -299,7 +299,7 @@ def mislabelled(examples: Any, *, count: int, bits: RandomBits | None = None) ->
         raise InvalidParameter(
             "examples",
             f"targets of shape {labels.shape[1:]}, {np.unique(labels).size} different",
-            expected="one label an example, and two different ones or more",
+            expected="one label per example, and at least two different labels",
         )
     from unacorda import audit  # takes a second, which trainings need not pay
 

@@ -78,7 +78,7 @@ def projections(
             raise InvalidParameter(
                 "loss",
                 f"a result of shape {tuple(found.shape)} for one example",
-                expected="one number an example",
+                expected="one number per example",
             )
         return found.reshape(())
 

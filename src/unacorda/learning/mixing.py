@@ -61,7 +61,7 @@ def check_mixing(model: Any, clipped: ClippedSums, made_up: Callable[[int], Any]
             raise InvalidParameter(
                 "model",
                 type(model).__name__,
-                expected="a model whose outputs and gradients of an example hang on that example "
+                expected="a model whose output and gradient for an example depend on that example "
                 "alone; here they change with the others of the batch",
             )
 

@@ -228,7 +228,7 @@ def listed(name: str, tensors: Sequence[Tensor]) -> list[Tensor]:
     given = list(tensors) if isinstance(tensors, list | tuple) else []
     if not given or not all(map(torch.is_tensor, given)):
         raise InvalidParameter(
-            name, type(tensors).__name__, expected="a list of tensors, one a trained parameter"
+            name, type(tensors).__name__, expected="a list of tensors, one per trained parameter"
         )
     return given
 

@@ -1083,7 +1083,7 @@ class Ledger:
                 expected = "that of a question: a series has no end, and gives nothing back"
                 raise InvalidParameter("reservation", reservation, expected=expected)
             if found is not None and reserved.search is None:
-                raise InvalidParameter("found", found, expected="it of a search alone")
+                raise InvalidParameter("found", found, expected="a search with it")
             if transaction.last(dataset, ends=sequence) is not None:
                 expected = "one neither committed nor voided yet"
                 raise InvalidParameter("reservation", reservation, expected=expected)

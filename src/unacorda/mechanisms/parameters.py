@@ -49,7 +49,7 @@ def some_of(guarantee: object, kind: type[Kind]) -> Kind:
     if isinstance(guarantee, kind) and guarantee.additive[0] > 0:
         return guarantee
     raise InvalidParameter(
-        "guarantee", guarantee, expected=f"{kind.__name__} that allows some loss"
+        "guarantee", guarantee, expected=f"{kind.__name__} that allows some privacy loss"
     )
 
 

@@ -132,7 +132,7 @@ def least_budget(
         if excess(tidy) <= 1:
             return kind(tidy)
         number = tidy * Fraction(1001, 1000)  # not monotone between the one and the other
-    raise InvalidParameter("error", target, expected="errors that some tidy budget reaches")
+    raise InvalidParameter("error", target, expected="errors that a round budget can reach")
 
 
 def split_for(

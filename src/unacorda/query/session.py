@@ -510,7 +510,7 @@ class Session:
         expected = "a function of one argument, which stores what is released"
         checks.demand(keep is None or callable(keep), "keep", keep, expected=expected)
         alone = errors is None and assuming is not None
-        checks.demand(not alone, "assuming", assuming, expected="it together with errors=")
+        checks.demand(not alone, "assuming", assuming, expected="errors= with it")
         together, selects, budget = read_request(
             self._context,
             query,
@@ -1468,7 +1468,7 @@ def _account_name(dataset: str | None, *, durable: bool) -> str:
         checks.demand(not durable, "dataset", dataset, expected=expected)
         return "session"
     named = checks.is_text(dataset) and dataset.strip() and encodable(dataset)
-    checks.demand(named, "dataset", dataset, expected="a name that is not empty")
+    checks.demand(named, "dataset", dataset, expected="a non-empty name")
     return dataset
 
 

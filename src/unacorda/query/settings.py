@@ -445,5 +445,5 @@ def _ids(place: str, value: Any) -> Any:
         return {table: _ids(f"{place}.{table}", ids) for table, ids in value.items()}
     names = value if isinstance(value, list) else [value]
     fits = names and all(isinstance(name, str) and name.strip() for name in names)
-    demand(fits, place, value, expected="a column, or a list of columns")
+    demand(fits, place, value, expected="a column or a list of columns")
     return tuple(names)

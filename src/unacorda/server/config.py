@@ -195,13 +195,23 @@ def _oidc(path: Path, given: Mapping[str, Any]) -> OidcSettings:
     if isinstance(texts.get("client_secret"), str):
         secret = _secret(f"{place}.client_secret", path, texts["client_secret"])
         texts["client_secret"] = secret
-        demand("client_id" in texts, f"{place}.client_id", None, expected="it beside client_secret")
+        demand(
+            "client_id" in texts,
+            f"{place}.client_id",
+            None,
+            expected="client_id with client_secret",
+        )
     for name, value in texts.items():
         fits = isinstance(value, str) and bool(value.strip())
         shown = "..." if name == "client_secret" else value
         demand(fits, f"{place}.{name}", shown, expected="a text")
     for name in ("issuer", "audience"):
-        demand(name in given, f"{place}.{name}", None, expected="it: whom to believe, for whom")
+        demand(
+            name in given,
+            f"{place}.{name}",
+            None,
+            expected="a text: tokens of this issuer, for this audience, are accepted",
+        )
     expected = "an address with https, or http on this machine"
     demand(is_safe_address(texts["issuer"]), f"{place}.issuer", texts["issuer"], expected=expected)
     groups = given.get("curators", [])

@@ -340,7 +340,9 @@ class AnswerStore:
                 fields = {name: getattr(act, name) for name in Act.__dataclass_fields__}
                 connection.execute(_acts.insert().values(**fields))
                 return act
-        raise InvalidParameter("act", "...", expected="it again: others act just now")
+        raise InvalidParameter(
+            "act", "...", expected="another attempt: others write to it at the moment"
+        )
 
     def acts(self, *, after: int = 0, most: int = 50) -> list[Act]:
         """A page of acts, oldest first."""
@@ -485,7 +487,9 @@ class AnswerStore:
             }
             with contextlib.suppress(sqlalchemy.exc.IntegrityError):  # somebody was faster
                 return self._insert(now, **fields), True
-        raise InvalidParameter("question", "...", expected="it again: others ask the same just now")
+        raise InvalidParameter(
+            "question", "...", expected="another attempt: others ask the same at the moment"
+        )
 
     def share(
         self, question: StoredQuestion, *, analyst: str, purpose: str | None, asked: str
@@ -508,7 +512,9 @@ class AnswerStore:
             }
             with contextlib.suppress(sqlalchemy.exc.IntegrityError):
                 return self._insert(time.time(), **fields)
-        raise InvalidParameter("question", "...", expected="it again: others ask the same just now")
+        raise InvalidParameter(
+            "question", "...", expected="another attempt: others ask the same at the moment"
+        )
 
     def _insert(self, now: float, **fields: Any) -> StoredQuestion:
         """A new question, the next one of its analyst."""

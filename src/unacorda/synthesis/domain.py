@@ -56,7 +56,7 @@ class CategoryColumn:
     other: str | None = "other"
 
     def __post_init__(self) -> None:
-        demand(is_text(self.name), "name", self.name, expected="a text that is not empty")
+        demand(is_text(self.name), "name", self.name, expected="a non-empty text")
         keep(self, values=tuple(self.values))
         fits = 1 <= len(set(self.labels)) == len(self.labels) <= _MOST_CELLS
         fits = fits and bool(self.values)
@@ -136,7 +136,7 @@ class BinnedColumn:
     dates: bool = False
 
     def __post_init__(self) -> None:
-        demand(is_text(self.name), "name", self.name, expected="a text that is not empty")
+        demand(is_text(self.name), "name", self.name, expected="a non-empty text")
         keep(self, whole=self.whole or self.dates)
         try:
             edges = tuple(map(_day if self.dates else float, self.edges))

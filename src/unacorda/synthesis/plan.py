@@ -109,7 +109,12 @@ class SynthesisPlan:
         demand(mapped, "weights", self.weights, expected=expected)
         for names, weight in self.weights.items():
             fits = self.domain.places(names) in known and checks.exact("weights", weight) > 0
-            demand(fits, "weights", dict(self.weights), expected="tables of the workload, above 0")
+            demand(
+                fits,
+                "weights",
+                dict(self.weights),
+                expected="tables of the workload with weights above 0",
+            )
 
     def _check_conditions(self) -> None:
         for condition in self.never:
@@ -213,7 +218,7 @@ class SynthesisPlan:
             several = isinstance(value, list | tuple | set | frozenset)
             wanted = list(value) if several else [value]
             found[place] = [self._cell(place, one) for one in wanted]
-            demand(found[place], name, value, expected="one label or more")
+            demand(found[place], name, value, expected="at least one label")
         return found
 
     def _cell(self, place: int, label: Scalar) -> int:

@@ -168,7 +168,7 @@ def _directions(
         case "remove" | "add":
             return (directions,)
         case _:
-            raise InvalidParameter("directions", directions, expected="both, remove or add")
+            raise InvalidParameter("directions", directions, expected="'both', 'remove' or 'add'")
 
 
 def _epsilon(

@@ -234,7 +234,7 @@ class PrivacyLossDistribution:
         """
         kind = _kind_of_law("p", p)
         if _kind_of_law("q", q) != kind:
-            raise InvalidParameter("q", q, expected=f"a {kind} law, as p is")
+            raise InvalidParameter("q", q, expected=f"a {kind} distribution, like p")
         if kind == "discrete":
             above, below = sources.lattice_laws(p, q)
         else:

@@ -38,7 +38,7 @@ def finite_pair(p: ArrayLike, q: ArrayLike) -> PrivacyProfile:
     """
     first, second = _masses("p", p), _masses("q", q)
     if first.shape != second.shape:
-        raise InvalidParameter("q", None, expected="as many masses as p has")
+        raise InvalidParameter("q", None, expected="the same number of masses as p")
     first, second = first / math.fsum(first), second / math.fsum(second)
     return curve_of_atoms(atoms_of_pair(first, second))
 
@@ -288,7 +288,7 @@ def lattice_laws(first: Any, second: Any) -> tuple[PrivacyProfile, PrivacyProfil
     ends = [int(law.isf(1e-17)) + 1 for law in (first, second)]
     places = np.arange(min(starts), max(ends) + 1)
     if len(places) > 10_000_000:
-        raise InvalidParameter("p", None, expected="laws on at most 10^7 whole numbers")
+        raise InvalidParameter("p", None, expected="distributions on at most 10^7 whole numbers")
     p, q = np.asarray(first.pmf(places)), np.asarray(second.pmf(places))
     outside = float(first.cdf(places[0] - 1) + first.sf(places[-1])) + 1e-16
     start, end = second.support()

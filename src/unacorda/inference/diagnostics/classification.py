@@ -136,7 +136,7 @@ def score_table(
         raise InvalidParameter("binning", binning, expected="'even' or 'quantiles'")
     edges = score_edges(bins)
     if binning == "quantiles" and not isinstance(bins, int | np.integer):
-        raise InvalidParameter("bins", bins, expected="how many, where binning='quantiles'")
+        raise InvalidParameter("bins", bins, expected="a number of bins for binning='quantiles'")
     labels = known_classes(model, classes)
     if len(labels) != 2:
         expected = "two labels; class_tables is for more"

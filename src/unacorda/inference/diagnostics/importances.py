@@ -344,10 +344,12 @@ def _losses(
         codes = class_codes(y, labels, rows=rows).astype(np.float64)
         return _Losses(model=model, target=np.where(codes < 0, np.nan, codes), bound=None)
     if residual_bound is None:
-        raise MissingBound("residual_bound", expected="a public size; larger residuals count as it")
+        raise MissingBound(
+            "residual_bound", expected="a public bound; larger residuals are clipped to it"
+        )
     target = column("y", y, least=0)
     if len(target) != rows:
-        raise InvalidParameter("y", target.shape, expected=f"{rows} numbers, one a row of X")
+        raise InvalidParameter("y", target.shape, expected=f"{rows} numbers, one per row of X")
     return _Losses(model=model, target=target, bound=public_size(residual_bound=residual_bound))
 
 
@@ -358,7 +360,7 @@ def _names(model: Any, X: Any, names: Sequence[str] | None, *, width: int) -> li
             given = getattr(owner, attribute, None)
     listed = [f"x{place}" for place in range(width)] if given is None else list(map(str, given))
     if len(listed) != width:
-        raise InvalidParameter("names", listed, expected=f"{width} names, one a feature")
+        raise InvalidParameter("names", listed, expected=f"{width} names, one per feature")
     return listed
 
 

@@ -100,7 +100,7 @@ class RowOwners:
             return np.ones(number, dtype=np.bool_)
         codes, labels = elements.codes("person", person)
         if codes.shape != (number,):
-            raise InvalidParameter("person", codes.shape, expected=f"{number} owners, one a row")
+            raise InvalidParameter("person", codes.shape, expected=f"{number} owners, one per row")
         order = np.argsort(codes, kind="stable")
         first = np.searchsorted(codes[order], codes[order], side="left")
         kept = np.empty(number, dtype=np.bool_)

@@ -61,7 +61,7 @@ def fitted_values(model: Any, X: ArrayLike) -> Floats:
     """
     values = column("X", X, least=0) if model is None else answers_of(model, X, "predict")
     if values.ndim != 1:
-        raise InvalidParameter("model", values.shape, expected="one prediction a row")
+        raise InvalidParameter("model", values.shape, expected="one prediction per row")
     return values
 
 

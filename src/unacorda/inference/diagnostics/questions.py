@@ -317,7 +317,9 @@ def diagnosis(
     given = getattr(model, "target_bounds_", None) if target_bounds is None else target_bounds
     ends = public_pair("target_bounds", given, of="y")
     if residual_bound is None:
-        raise MissingBound("residual_bound", expected="a public size; larger residuals count as it")
+        raise MissingBound(
+            "residual_bound", expected="a public bound; larger residuals are clipped to it"
+        )
     size = public_size(residual_bound=checks.positive(residual_bound=residual_bound))
     number = whole("bins", 20 if bins is None else bins, least=1, most=_MOST_BINS)
     return ResidualQuestion(

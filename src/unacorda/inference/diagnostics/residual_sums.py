@@ -216,10 +216,14 @@ def residual_table(
     target = column("y", y, least=0)
     fitted = fitted_values(model, X)
     if len(fitted) != len(target):
-        raise InvalidParameter("y", target.shape, expected=f"{len(fitted)} numbers, one a row of X")
+        raise InvalidParameter(
+            "y", target.shape, expected=f"{len(fitted)} numbers, one per row of X"
+        )
     places_of = fitted if by is None else column("by", by, least=0)
     if len(places_of) != len(target):
-        raise InvalidParameter("by", places_of.shape, expected=f"{len(target)} numbers, one a row")
+        raise InvalidParameter(
+            "by", places_of.shape, expected=f"{len(target)} numbers, one per row"
+        )
     kept = owners.kept(person, number=len(target))
     with np.errstate(all="ignore"):
         residuals = (target - fitted)[kept]

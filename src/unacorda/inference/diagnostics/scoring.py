@@ -203,7 +203,7 @@ def scoring_of(
         return MeanLoss(_wrong if wrong else _brier, 1.0, best=1.0 if wrong else 0.0)
     if size is None:
         raise MissingBound(
-            "error_bound", expected="a public size of errors; larger ones count as this"
+            "error_bound", expected="a public bound on errors; larger ones are clipped to it"
         )
     if name == "r2":
         return ExplainedVariance(size, _target_bounds(estimator))
@@ -226,7 +226,7 @@ def _predicted(fitted: Any, x: Floats, target: NDArray[Any]) -> NDArray[Any]:
         warnings.simplefilter("ignore")
         predicted = np.asarray(fitted.predict(x))
     if predicted.shape != target.shape:
-        raise InvalidParameter("estimator", predicted.shape, expected="one prediction a row")
+        raise InvalidParameter("estimator", predicted.shape, expected="one prediction per row")
     return predicted
 
 

@@ -242,7 +242,7 @@ class LocalLinearRegression(_LocalLine):
     def _checked_loss(self) -> Loss:
         if self.residual_bound is None:
             raise MissingBound(
-                "residual_bound", expected="a public size beyond which residuals are cut"
+                "residual_bound", expected="a public bound beyond which residuals are clipped"
             )
         return Huber(public_size(residual_bound=self.residual_bound))
 

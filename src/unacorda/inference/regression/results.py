@@ -145,7 +145,7 @@ class Intervals(PrivateEstimator):
         check_is_fitted(self)
         rows, target = features(self, X, reset=False), column("y", y)
         if len(rows) != len(target):
-            raise InvalidParameter("y", target.shape, expected=f"{len(rows)} numbers, one a row")
+            raise InvalidParameter("y", target.shape, expected=f"{len(rows)} numbers, one per row")
         return self._influence.of(rows, target)
 
     @property

@@ -62,7 +62,7 @@ def rounding_of(arithmetic: Arithmetic, units: int | None) -> float:
     if arithmetic != "float32":
         raise InvalidParameter("arithmetic", arithmetic, expected='"float64" or "float32"')
     if units is None:
-        raise InvalidParameter("units", units, expected="the most of a batch, with float32")
+        raise InvalidParameter("units", units, expected="the largest batch size, with float32")
     many = checks.positive_integer(units=units) + 1
     terms = min(min(_BLOCK + 1, many) * many, _PRICED)
     return ROUNDING + 1.001 * 2 * terms * 2.0**-24

@@ -353,7 +353,7 @@ class PerLayer(ClippingBound):
             raise InvalidParameter(
                 "norms",
                 missing or idle,
-                expected="a beginning for every trained parameter, and a parameter for each",
+                expected="a norm for every trained parameter, and no norms without a parameter",
             )
 
     def _group(self, name: str) -> str | None:

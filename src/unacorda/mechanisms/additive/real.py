@@ -287,5 +287,7 @@ def mu_squared(guarantee: ApproxDP | GDP | ZCDP) -> Fraction:
     else:
         raise InvalidParameter("guarantee", guarantee, expected="ApproxDP, GDP or ZCDP")
     if square == 0:
-        raise InvalidParameter("guarantee", guarantee, expected="one that allows some loss")
+        raise InvalidParameter(
+            "guarantee", guarantee, expected="a guarantee that allows some privacy loss"
+        )
     return square

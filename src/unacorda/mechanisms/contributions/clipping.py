@@ -133,7 +133,7 @@ def clipping_sensitivity(
 def _bound(l1: Number | None, l2: Number | None, unit_log2: int) -> tuple[Norm, int]:
     """Which norm, and the bound in steps, rounded down."""
     if (l1 is None) == (l2 is None):
-        raise InvalidParameter("l1, l2", (l1, l2), expected="one of both")
+        raise InvalidParameter("l1, l2", (l1, l2), expected="one of the two, not both")
     norm: Norm = "l2" if l1 is None else "l1"
     given = l2 if l1 is None else l1
     assert given is not None
@@ -168,7 +168,7 @@ def _grouped(users: ArrayLike, rows: int) -> tuple[Integers, Integers]:
     """An order that puts each user's rows side by side, and where each user begins in it."""
     codes, _ = elements.codes("users", users)
     if codes.shape != (rows,):
-        raise InvalidParameter("users", codes.shape, expected=f"one user a row, shape ({rows},)")
+        raise InvalidParameter("users", codes.shape, expected=f"one user per row, shape ({rows},)")
     order = np.argsort(codes)
     ranked = codes[order]
     new = np.ones(rows, dtype=np.bool_)

@@ -61,7 +61,9 @@ class Queries:
     def __post_init__(self) -> None:
         matrix = real_matrix("workload", self.matrix)
         if not matrix.any():
-            raise InvalidParameter("workload", matrix.shape, expected="a query that is not zero")
+            raise InvalidParameter(
+                "workload", matrix.shape, expected="a query with a coefficient other than 0"
+            )
         keep(self, matrix=matrix)
 
     @property

@@ -225,5 +225,5 @@ def _levels(levels: Sequence[Number]) -> RisingGrid:
     points = rising(levels, least=Fraction(0), argument="levels")
     floats = [float(point) for point in points]
     if any(one >= two for one, two in itertools.pairwise(floats)) or floats[1] < 1e-290:
-        raise InvalidParameter("levels", levels, expected="levels that are rising as floats")
+        raise InvalidParameter("levels", levels, expected="levels that increase as floats")
     return points

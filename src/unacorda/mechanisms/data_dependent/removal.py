@@ -178,12 +178,12 @@ def rising(
     if isinstance(grid, RisingGrid) and (least is None or grid[0] >= least):
         return grid
     if isinstance(grid, str) or not isinstance(grid, Iterable):
-        raise InvalidParameter(argument, grid, expected="numbers in rising order")
+        raise InvalidParameter(argument, grid, expected="numbers in increasing order")
     points = RisingGrid(checks.exact(argument, point) for point in grid)
     if len(points) < 2 or len(points) > _MOST_POINTS + 2:
         raise InvalidParameter(argument, len(points), expected="from 2 points to 2^22 of them")
     if any(one >= two for one, two in itertools.pairwise(points)):
-        raise InvalidParameter(argument, points[:3], expected="points in strictly rising order")
+        raise InvalidParameter(argument, points[:3], expected="points in strictly increasing order")
     if max(-points[0], points[-1]) > _LARGEST:
         raise InvalidParameter(argument, points[-1], expected="points from -2^1000 to 2^1000")
     if least is not None and points[0] < least:

@@ -164,7 +164,9 @@ class ShiftedInverse(PureCalibrated):
             aims = least_whole(lambda aim: solver.overshoot(aim) <= miss)
         fields.keep(self, target=fields.whole("target", aims, least=0))
         if self.target > MOST_PEOPLE:
-            raise InvalidParameter("target", aims, expected="at most 2^40 people; ask less finely")
+            raise InvalidParameter(
+                "target", aims, expected="at most 2^40 people, or a coarser question"
+            )
 
     @property
     def event(self) -> events.Event:

@@ -53,7 +53,7 @@ def checked_reports(
     if width is not None and (array.ndim == 0 or array.shape[-1] != width):
         raise InvalidParameter("reports", array.shape, expected=f"rows of {width} integers")
     if array.size == 0:
-        raise InvalidParameter("reports", array.shape, expected="one report or more")
+        raise InvalidParameter("reports", array.shape, expected="at least one report")
     if array.min() < 0 or array.max() >= limit:
         raise InvalidParameter(
             "reports", None, expected=f"integers from 0 to {limit - 1}, made by an equal mechanism"
@@ -75,7 +75,7 @@ def packed_reports(reports: ArrayLike, *, categories: int) -> NDArray[np.uint8]:
             expected=f"uint8 rows of {width} packed bytes, as `encode` returns them",
         )
     if array.size == 0:
-        raise InvalidParameter("reports", array.shape, expected="one report or more")
+        raise InvalidParameter("reports", array.shape, expected="at least one report")
     return array.reshape(-1, width)
 
 
@@ -138,7 +138,7 @@ def value_bounds(lower: checks.Number, upper: checks.Number) -> ValueBounds:
         if largest > 1 << 400:
             raise InvalidParameter(name, value, expected="at most 2^400 in size")
         if ends.width < max(largest / (1 << 20), Fraction(1, 1 << 400)):
-            raise InvalidParameter(name, value, expected="bounds farther apart; shift the values")
+            raise InvalidParameter(name, value, expected="bounds farther apart, or shifted values")
     return ends
 
 

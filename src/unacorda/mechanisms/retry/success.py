@@ -202,7 +202,7 @@ class ConditionOnSuccess:
             raise InvalidParameter(
                 "rounds",
                 self.rounds,
-                expected="so many, and deltas so small, that the delta of the release is below 1",
+                expected="fewer of them, or smaller deltas: the delta of all must be below 1",
             )
 
     @property

@@ -236,7 +236,9 @@ class GaussianMixture(Event):
         if len(weights) != len(shifts):
             raise InvalidParameter("weights", self.weights, expected=f"{len(shifts)} of them")
         if sum(exact("weights", weight) for weight in weights) != 1:
-            raise InvalidParameter("weights", self.weights, expected="weights of sum 1 exactly")
+            raise InvalidParameter(
+                "weights", self.weights, expected="weights that add up to exactly 1"
+            )
         keep(
             self,
             noise_multiplier=positive("noise_multiplier", self.noise_multiplier),

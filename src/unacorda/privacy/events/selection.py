@@ -87,7 +87,7 @@ class PoissonTries(Event):
         check_event("event", self.event)
         mean, most = positive("mean", self.mean), _cap(self.most)
         if most is not None and most < mean:
-            raise InvalidParameter("most", self.most, expected="the mean or above")
+            raise InvalidParameter("most", self.most, expected="the mean or more")
         keep(self, mean=mean, most=most)
 
 

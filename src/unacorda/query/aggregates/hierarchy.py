@@ -292,7 +292,7 @@ def check_level_weights(
     (Fraction(1, 1), Fraction(1, 1), Fraction(4, 1))
     """
     if kind is None:
-        raise InvalidParameter("level_weights", weights, expected="it together with margins=")
+        raise InvalidParameter("level_weights", weights, expected="margins= with it")
     if weights == "overall":
         expected = "a list: how many keys are found is not known"
         checks.demand(not found, "level_weights", weights, expected=expected)

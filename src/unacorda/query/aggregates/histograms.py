@@ -376,7 +376,7 @@ def histogram(
     if bins is None:
         checks.demand(edges is not None, "edges", None, expected="public edges=[...], or bins=")
         for name, value in (("lower", lower), ("upper", upper), ("resolution", resolution)):
-            checks.demand(value is None, name, value, expected="it only with bins=")
+            checks.demand(value is None, name, value, expected="bins= with it")
         return BinCounts(column=written(column), edges=_edges(edges), weight=weight_of(weight))
     checks.demand(edges is None, "bins", bins, expected="either edges=[...] or bins=, not both")
     count = checks.positive_integer(bins=bins)
@@ -448,7 +448,9 @@ def top(
     size = checks.positive_integer(k=k)
     listed = None if values is None else _checked(check_keys("values", values), size)
     absent = listed is not None and None in listed
-    checks.demand(not absent, "values", None, expected="values other than None, which is absent")
+    checks.demand(
+        not absent, "values", None, expected="values other than None, which means missing"
+    )
     return Top(column=written(column), size=size, listed=listed, weight=weight_of(weight))
 
 

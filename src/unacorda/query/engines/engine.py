@@ -807,7 +807,7 @@ def open_engine(
         raise InvalidParameter("engine", shown(engine), expected=expected)
     for name, value in options.items():
         fits = value is None or name in own
-        checks.demand(fits, name, value, expected="it with engine='duckdb' alone")
+        checks.demand(fits, name, value, expected="engine='duckdb' with it")
     made = getattr(importlib.import_module(f"unacorda.query.engines.{module}"), kind)
     opened: Engine = made(tables, timeout=timeout, **own)
     return opened

@@ -51,7 +51,7 @@ class ColumnExpression:
             raise InvalidParameter("is_in", values, expected="a list of values")
         listed = list(values)
         given = bool(listed) and None not in listed
-        checks.demand(given, "is_in", listed, expected="one value or more, none of them None")
+        checks.demand(given, "is_in", listed, expected="at least one value, none of them None")
         return self._with("IN", *listed)
 
     def is_null(self) -> ColumnExpression:

@@ -416,7 +416,9 @@ def _decode_sides(
         names = decode(side["id"], tuple[str, ...], at=f"{here}.id")
         named: Unit = Row() if isinstance(unit, Row) else Person(names, max_rows=1)
         fits = len(names) == len(unit.id if isinstance(unit, Person) else ())
-        checks.demand(fits, f"{here}.id", list(names), expected="as many as the unit's")
+        checks.demand(
+            fits, f"{here}.id", list(names), expected="the same number as the unit has columns"
+        )
         rest = {name: part for name, part in side.items() if name != "id"}
         found.append(rows_of(rest, named, at=here, depth=depth + 1))
     return found
@@ -492,7 +494,7 @@ def _columns(
         if "range" in column:
             low, high = decode(column["range"], tuple[float, float], at=f"{here}.range")
             rising = low < high
-            checks.demand(rising, f"{here}.range", [low, high], expected="two rising numbers")
+            checks.demand(rising, f"{here}.range", [low, high], expected="two increasing numbers")
             ranges[name] = low, high
     return types, facts, ranges
 

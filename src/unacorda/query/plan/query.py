@@ -1052,7 +1052,7 @@ class Query:
 
     def _before_groups(self, step: str) -> None:
         self._open(step)
-        checks.demand(self.begun, step, step, expected="it before group_by()")
+        checks.demand(self.begun, step, step, expected="a step before group_by()")
 
     def _beside(self, argument: str, other: object) -> Relation:
         """The rows of another question that is only begun."""
@@ -1233,7 +1233,12 @@ def read_together(
     """
     given = members_of(questions)
     fits = given is not None or weights is None
-    checks.demand(fits, "weights", weights, expected="it for several questions alone")
+    checks.demand(
+        fits,
+        "weights",
+        weights,
+        expected="several questions, among which weights divide the budget",
+    )
     asked, beside = [], []
     for name, member in ({"": questions} if given is None else given).items():
         with naming(name):

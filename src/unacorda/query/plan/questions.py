@@ -89,7 +89,7 @@ def read_question(given: object, start: Start, *, most_keys: int | None = None) 
         )
     else:
         for name in ("keys", "margins", "level_weights"):
-            checks.demand(name not in fields, name, "...", expected="it beside group_by alone")
+            checks.demand(name not in fields, name, "...", expected="group_by with it")
     with _at("aggregates"):
         return query.agg(**_called_by_name(fields["aggregates"], _AGGREGATES))
 
@@ -152,7 +152,7 @@ def _fields(
 
 def _rows(fields: Mapping[str, Any], start: Start, *, depth: int = 0) -> Query:
     """Rows of a table after their steps."""
-    checks.demand(depth <= _DEEPEST, "question", "...", expected="fewer tables within tables")
+    checks.demand(depth <= _DEEPEST, "question", "...", expected="less nesting of tables")
     with _at("table"):
         query = start(fields["table"])
     steps = fields.get("steps", [])
@@ -201,7 +201,7 @@ def _stepped(query: Query, step: Any, start: Start, depth: int) -> Query:
                 pass
     method: Callable[..., Query] = getattr(query, kind)
     if kind in ("derive", "per_person"):
-        checks.demand(not rest, "step", sorted(rest), expected=f"nothing beside {kind}")
+        checks.demand(not rest, "step", sorted(rest), expected=f"{kind} alone")
         with _at(kind):
             return method(**first)
     _check_arguments(method, (first,), rest)

@@ -352,7 +352,7 @@ class Relation:
         fits = checks.is_text(separator) and len(separator) <= _LONGEST_SEPARATOR
         checks.demand(fits, "separator", separator, expected="text, such as ','")
         shown = "\x00" not in separator and (separator.isprintable() or separator.isspace())
-        checks.demand(shown, "separator", separator, expected="signs that can be shown")
+        checks.demand(shown, "separator", separator, expected="printable characters")
         if most is None:
             expected = "how many parts of a text count, such as most=5: else a row may become any "
             raise InvalidParameter("most", most, expected=f"{expected}number")

@@ -276,7 +276,7 @@ def synthesis_of(
     names = [written(one) for one in columns]
     demand(isinstance(bins, Mapping), "bins", bins, expected="a mapping of columns to cells")
     unknown = [name for name in bins if name not in names]
-    demand(not unknown, "bins", unknown, expected="columns that are synthesized")
+    demand(not unknown, "bins", unknown, expected="synthesized columns")
     share = checks.exact("finding", finding)
     demand(0 < share < 1, "finding", finding, expected="a share of the budget, such as 0.1")
     never = choices.get("never", ())

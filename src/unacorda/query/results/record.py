@@ -122,7 +122,7 @@ def _record(fields: object) -> ReleaseRecord:
         stated[name] = decode(exact.get(name), Guarantee, at=f"exact.{name}")
     for name, digits in _DIGITS.items():
         hex_digits = re.fullmatch(f"[0-9a-f]{{{digits}}}", stated[name])
-        demand(hex_digits, name, stated[name], expected="hex digits, in small letters")
+        demand(hex_digits, name, stated[name], expected="lower-case hex digits")
     expected = f"at most {_DEEPEST} layers"
     demand(not _is_deeper(stated["event"], _DEEPEST), "event", "{...}", expected=expected)
     return ReleaseRecord(**stated)
@@ -218,7 +218,7 @@ def _beside_private(
 def _searched(unit: Unit, search: Auto) -> Unit:
     """The unit whose `max_rows` a session found."""
     if not isinstance(unit, Person) or unit.max_rows is None:
-        raise InvalidParameter("query.search", "{...}", expected="it only for a person")
+        raise InvalidParameter("query.search", "{...}", expected="a question about people")
     bounds: dict[str, Any] = {**unit.limits, "max_rows": search}
     return Person(unit.id, **bounds, neighbors=unit.neighbors).found(unit.max_rows)
 
@@ -226,7 +226,7 @@ def _searched(unit: Unit, search: Auto) -> Unit:
 def _parsed(text: str) -> dict[str, Any]:
     """The object that JSON text holds; InvalidParameter for other text, or a name twice."""
     fits = checks.is_text(text) and len(text) <= _MOST_BYTES
-    demand(fits, "text", "...", expected=f"{_EXPECTED}, at most {_MOST_BYTES:,} signs")
+    demand(fits, "text", "...", expected=f"{_EXPECTED}, at most {_MOST_BYTES:,} characters")
     fields: object = None
     with contextlib.suppress(ValueError, RecursionError):  # a number of many digits: ValueError
         fields = json.loads(text, object_pairs_hook=checks.once)

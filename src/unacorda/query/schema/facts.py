@@ -166,7 +166,9 @@ def interval(lower: Number, upper: Number) -> tuple[Fraction, Fraction]:
     low, high = checks.exact("lower", lower), checks.exact("upper", upper)
     checks.demand(low < high, "lower", lower, expected=f"a number below upper={upper!r}")
     fits = max(abs(low), abs(high)) <= _FARTHEST and high - low >= _NEAREST
-    checks.demand(fits, "upper", upper, expected="ends up to 1e100, 1e-100 or more apart")
+    checks.demand(
+        fits, "upper", upper, expected="bounds within 1e100 that are at least 1e-100 apart"
+    )
     expected = "a float64 above that of the lower bound"
     checks.demand(float(low) != float(high), "upper", upper, expected=expected)
     return low, high

@@ -393,7 +393,7 @@ def _call(aggregate: Aggregate) -> str:
 
 def _visible(query: Query, by: object, every: Every) -> tuple[str, Literal["date", "timestamp"]]:
     """The expression of when a row became visible, and its kind."""
-    demand(is_text(by), "by", by, expected="a column of dates: when a row became visible")
+    demand(is_text(by), "by", by, expected="a column of dates on which rows became visible")
     assert isinstance(by, str)
     text = identifier(by) if by in query.scope else f"({by})"
     kinds: tuple[Kind, ...] = (Kind.TIMESTAMP,) if every == "hour" else (Kind.DATE, Kind.TIMESTAMP)

@@ -460,7 +460,7 @@ def build_query(
             )
     else:
         none = keys is None or (isinstance(keys, Mapping) and not keys)
-        checks.demand(none, "keys", keys, expected="keys only with a GROUP BY")
+        checks.demand(none, "keys", keys, expected="a GROUP BY with keys=")
     try:
         query = query.agg(**{item.alias: item.aggregate for item in aggregates})
     except InvalidParameter as error:

@@ -409,7 +409,9 @@ def clamped(values: ArrayLike, *, lower: float, upper: float | None) -> Floats:
     """
     array = elements.floats("values", values, dimensions=1)
     if array.ndim != 1:
-        raise InvalidParameter("values", array.shape, expected="one dimension, a record each")
+        raise InvalidParameter(
+            "values", array.shape, expected="one dimension, one record per element"
+        )
     numbers = np.array(array)
     numbers[np.isnan(numbers)] = 0.0
     np.clip(numbers, lower, _FLOATS_END if upper is None else upper, out=numbers)

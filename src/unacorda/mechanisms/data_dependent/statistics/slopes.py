@@ -177,7 +177,7 @@ def _pairs_of(values: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float6
     if array.size == 0 and array.ndim == 1:
         array = array.reshape(0, 2)
     if array.ndim != 2 or array.shape[1] != 2:
-        raise InvalidParameter("values", array.shape, expected="two columns, a record a row")
+        raise InvalidParameter("values", array.shape, expected="two columns, one record per row")
     numbers = np.array(array)
     numbers[np.isnan(numbers)] = 0.0
     return numbers[:, 0], numbers[:, 1]
