@@ -90,7 +90,7 @@ def cuts(session: unacorda.Session, **assumed: Any) -> str:
 def test_what_bounds_would_cut_is_counted(session: unacorda.Session) -> None:
     said = cuts(session, rows_per_person=[1, 2, 4, 5, 8], values={"age": [20, 40, 60, 120]})
     # 5 of 20 rows go: 1 of 5 and 4 of 8; two of five people have more than four.
-    assert "rows per person: 25% of the rows go, of 40% of the people" in said
+    assert "rows per person: 25% of the rows are dropped, of 40% of the people" in said
     assert "total: 50% of the values of age are clamped to [0, 50]" in said
     assert "moves their mean by -20" in said  # (-10 - 70) / 4
     assert "mean: 25% of the values of age are clamped to [0, 100]" in said
@@ -98,7 +98,9 @@ def test_what_bounds_would_cut_is_counted(session: unacorda.Session) -> None:
     assert cuts(session) == ""
     with opened(unacorda.Person("id", max_groups=5, max_rows_per_group=2)) as other:
         # Both keys, two rows in each: at most four rows.
-        assert "at least 25% of the rows go" in cuts(other, rows_per_person=[1, 2, 4, 5, 8])
+        assert "at least 25% of the rows are dropped" in cuts(
+            other, rows_per_person=[1, 2, 4, 5, 8]
+        )
 
 
 def test_the_noise_stands_beside_the_range(session: unacorda.Session) -> None:

@@ -87,7 +87,9 @@ def test_declared_bounds_and_limits_in_groups_are_told() -> None:
     true = 100 * (PUBLIC["age"] > 50).mean()  # of all; those that are kept are a sample of them
     assert outside == pytest.approx(true, abs=15)
     kept = PUBLIC.groupby(["id", "sex"]).size().clip(upper=2).sum() / len(PUBLIC)
-    assert f"rows per person: {100 * (1 - kept):.3g}% of the rows go, of at least" in str(told)
+    assert f"rows per person: {100 * (1 - kept):.3g}% of the rows are dropped, of at least" in str(
+        told
+    )
 
 
 def test_rows_that_are_protected_have_no_limits() -> None:
@@ -140,7 +142,7 @@ def test_each_question_of_a_batch_is_tried_out(session: unacorda.Session) -> Non
     told = session.explain(queries, budget=PureDP(1), assuming=LIKE, detail=True)
     assert [list(one.bias.columns) for one in told if one.bias] == [["n"], ["m"]]
     assert told[1].standard_error("m") is not None  # rows and values are taken from the table
-    assert "of the rows go" in " ".join(told.outlook.cuts)
+    assert "of the rows are dropped" in " ".join(told.outlook.cuts)
     assert str(told).count("tried out on the public table") == 2
     assert json.loads(json.dumps(told.to_dict()))["questions"]["0"]["bias"]["columns"]["n"]
 

@@ -108,7 +108,7 @@ def test_rows_are_counted_after_people_are_bound() -> None:
         query = session.table("t").agg(m=unacorda.mean("x", 0, 10))
         told = session.explain(query, budget=PureDP(1), assuming=Assume.from_table(frame))
         assert told.forecasts["m"].assumed_rows == 103
-        assert "rows per person: 89.7% of the rows go" in str(told)
+        assert "rows per person: 89.7% of the rows are dropped" in str(told)
 
 
 @pytest.mark.long

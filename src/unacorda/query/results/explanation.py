@@ -169,8 +169,11 @@ def _rows_cut(query: Query, known: Assumed) -> list[str]:
     over = f"{100 * float(np.mean(rows > min(bounds))):.3g}%"
     if assume.rows_kept is not None:
         gone, over, least = 1 - assume.rows_kept, f"{least}{over}", ""
-    text = f"rows per person: {least}{100 * gone:.3g}% of the rows go, of {over} of the people; "
-    text += "counts and sums are less by as much, means are nearer to those of people with few"
+    dropped = f"{least}{100 * gone:.3g}% of the rows are dropped, of {over} of the people"
+    effect = (
+        "counts and sums are less by as much, means are closer to those of people with few rows"
+    )
+    text = f"rows per person: {dropped}; {effect}"
     return [text]
 
 
@@ -401,7 +404,7 @@ def _errors(forecast: Forecast, about: str) -> list[str]:
     if forecast.rank_error is not None:
         lines.append(
             f"rank error: off by at most {forecast.rank_error:,.0f} ranks (rows) with 95% "
-            "probability; in units of the column only where its law is assumed"
+            "probability; in units of the column only with assumed values"
         )
     if forecast.people_error is not None:
         lines.append(

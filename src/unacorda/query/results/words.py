@@ -157,8 +157,8 @@ def provenance(
     """How a release was made, sentence by sentence: no part of it depends on the data."""
     change = "replaced by another" if query.unit.neighbors is ReplaceOne else "left out"
     protects = (
-        f"Protects {query.unit}: whether it is in the table or {change} changes the law of this "
-        f"answer by no more than {cost} allows."
+        f"Protects {query.unit}: whether it is in the table or {change} changes the distribution "
+        f"of this answer by no more than {cost} allows."
     )
     noises = [f"{name}: {one.noise}" for name, one in forecasts.items()]
     lines = [protects]
@@ -274,7 +274,8 @@ def _lines_of(rows: Relation, names: Iterable[str], unit: Unit) -> list[str]:
             person, most = ", ".join(rows.scope.ids), _some(unit.all_rows, "row")
             steps.append(
                 f"keep at most {most} of each person ({person}), "
-                "chosen at random, before any row becomes several; how many rows go is not known"
+                "chosen at random, before a step makes several rows of one; how many rows are "
+                "dropped is not known"
             )
         grows = _most(rows, rows.steps[:number], unit) if step.most > 1 else ""
         steps.append(_line(step) + grows)
@@ -352,10 +353,10 @@ def _most(rows: Relation, steps: tuple[Step, ...], unit: Unit) -> str:
         return f": one row of the table counts as at most {_some(here.most or 1, 'row')}"
     if here.multiplying is not None:
         most = unit.all_rows * here.copies
-        return f": one person has at most {_some(most, 'row')}, which are bound again afterwards"
+        return f": one person has at most {_some(most, 'row')}, which are bounded again afterwards"
     if here.most is None:
-        return ": a person's rows, however many, are bound afterwards"
-    return f": one person has at most {_some(here.most, 'row')}, which are bound afterwards"
+        return ": a person's rows, however many, are bounded afterwards"
+    return f": one person has at most {_some(here.most, 'row')}, which are bounded afterwards"
 
 
 def limits_in_words(unit: Person, *, cells: int) -> tuple[str, ...]:
@@ -379,7 +380,7 @@ many rows go is not known',)
     for most, what, where, over in limits:
         if most is not None:
             kept = f"keep at most {_some(most, what)} of each person ({', '.join(unit.id)}){where}"
-            lines.append(f"{kept}, chosen at random{over}; how many rows go is not known")
+            lines.append(f"{kept}, chosen at random{over}; how many rows are dropped is not known")
     return tuple(lines)
 
 
