@@ -213,7 +213,7 @@ def test_explain_says_how_many_rows_one_unit_has() -> None:
         assert "on pid = patient; the others go: one person has at most 4 rows" in met
         assert "one unit brings at most 4 rows" in met
         public = page(session, visits.join("zips", "zip", columns=["people"], how="left"))
-        assert "1. keep at most 5 rows of each person (pid), chosen at random, before any" in public
+        assert "1. keep at most 5 rows of each person (pid), chosen at random, before a" in public
         assert "2; rows that meet none stay: one person has at most 10 rows" in public
         assert "one unit brings at most 5 rows" in public
         both = page(session, visits.union(labs).explode("day", most=3))
@@ -221,7 +221,7 @@ def test_explain_says_how_many_rows_one_unit_has() -> None:
         assert "into day, a row for each of its first 3 parts: one person has at most 15" in both
         twice = page(session, visits.explode("day", most=3).explode("zip", most=7))
         assert twice.count("of each person (pid)") == 2
-        assert "first 7 parts: one person has at most 105 rows, which are bound again" in twice
+        assert "first 7 parts: one person has at most 105 rows, which are bounded again" in twice
     with session_of(rows=True) as session:
         start = session.table("visits").join("zips", "zip", columns=["people"])
         public = page(session, start.explode("day", most=3))
