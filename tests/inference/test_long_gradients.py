@@ -115,6 +115,22 @@ def test_bounds_are_larger_where_gradients_pull_and_noise_has_a_limit() -> None:
     assert 0.15 <= noise[0.0] <= 0.45 < noise[0.7] < noise[1e6] <= 1.55
 
 
+@pytest.mark.parametrize(("place", "deviations", "moves"), [(26, 3.8, False), (26, 8, True), (-1, 4.5, False)])
+def test_counts_beyond_a_gap_move_a_bound_where_they_are_certain(
+    place: int, deviations: float, moves: bool
+) -> None:
+    rows: Any = TwoCoefficients()
+    near = counted(np.abs(np.random.default_rng(1).normal(size=20_000)), deviation=16.0)
+    counts = near.counts.copy()
+    counts[18:] = 0.0  # far beyond what normal lengths reach
+    found = []
+    for there in (0.0, deviations):
+        counts[place] = 16.0 * there
+        lengths = Lengths(edges=near.edges, counts=counts.copy(), deviation=16.0)
+        found.append(gradient_bound(rows, lengths, share=0.5, most=0.45).bound)
+    assert (found[1] > found[0]) == moves
+
+
 @pytest.mark.parametrize("mu", [1.0, 10.0, 300.0])
 def test_errors_are_those_without_privacy_and_no_larger_with_a_larger_budget(mu: float) -> None:
     drawn = np.random.default_rng(7)

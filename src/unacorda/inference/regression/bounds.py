@@ -119,15 +119,25 @@ def tail_of(rows: Rows, *, share: float) -> tuple[Tail, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lengths:
-    """Counts of lengths by half octaves up to a top, where longer ones are counted too."""
+    """Counts of lengths by half octaves up to a top, where longer ones are counted too.
+
+    deviation: that of the noise of a bin; the last is two bins, and has the noise of both.
+    """
 
     edges: Floats
     counts: Floats
     deviation: float
 
+    @property
+    def deviations(self) -> Floats:
+        """The deviation of the noise of each bin."""
+        found = np.full(len(self.counts), self.deviation)
+        found[-1] *= math.sqrt(2)
+        return found
+
     def upper_edge(self, share: float) -> float:
         """The edge below which so large a share of the counts lies, of bins that stand out."""
-        below = np.cumsum(np.where(self.counts > self.deviation, self.counts, 0.0))
+        below = np.cumsum(np.where(self.counts > self.deviations, self.counts, 0.0))
         place = int(np.searchsorted(below, share * below[-1]))
         return float(self.edges[min(place, len(self.edges) - 1)])
 
@@ -342,10 +352,16 @@ def gradient_bound(
     being cut have the least sum of squares. share: of mu^2, of the steps that it is for; most: a
     ratio of standard deviations. Source: docs/proofs/regression.md, section 3.
     """
-    edges, sd, n = lengths.edges, lengths.deviation, rows.number
-    # Far out a bin that is seen by chance is dear: counts there have to stand out.
+    edges, sd, n = lengths.edges, lengths.deviations, rows.number
+    # Far out a bin that is seen by chance is dear: counts there have to stand out, those beyond a
+    # gap of two bins for certain.
     middle = int(np.argmax(lengths.counts))
     seen = np.where(np.arange(len(edges)) <= middle, 1.0, _SEEN) * sd
+    hidden = lengths.counts[middle:] <= seen[middle:]
+    ends = np.nonzero(hidden[:-1] & hidden[1:])[0]
+    if len(ends):  # beyond a gap
+        apart = middle + int(ends[0])
+        seen[apart:] = _CERTAIN * sd[apart:]
     counts = np.where(np.abs(lengths.counts) > seen, lengths.counts, 0.0)
     below = np.cumsum(counts)
     total = float(below[-1])
@@ -381,7 +397,7 @@ def level_bound(rows: Rows, lengths: Lengths, *, share: float, most: float) -> f
     The larger of two: where noise and what cutting takes away, by counts, have the least sum, and
     where noise is `_CHEAP_LEVEL` of the mean, as counts do not show all rows. share: of mu^2.
     """
-    edges, sd, n = lengths.edges, lengths.deviation, rows.number
+    edges, sd, n = lengths.edges, lengths.deviations, rows.number
     counts = np.where(lengths.counts > _SEEN * sd, lengths.counts, 0.0)[: len(edges)]
     squares = edges**2
     beyond = np.cumsum(counts[::-1])[::-1] - counts
@@ -416,7 +432,7 @@ def cap_of(found: Counts, top: float, *, affordable: float = math.inf) -> float:
     than the sure bound `top`.
     """
     lengths = lengths_of(found)
-    least = np.where(lengths.edges <= affordable, _SEEN, _CERTAIN) * lengths.deviation
+    least = np.where(lengths.edges <= affordable, _SEEN, _CERTAIN) * lengths.deviations
     beyond = np.cumsum(lengths.counts[::-1])[::-1]
     bins = np.arange(len(beyond), 0, -1)
     seen = np.nonzero((lengths.counts > least) | (beyond > least * np.sqrt(bins)))[0]
@@ -429,7 +445,7 @@ def cap_of(found: Counts, top: float, *, affordable: float = math.inf) -> float:
 def sure_end_of(found: Counts, top: float) -> float:
     """A looser bound, an octave above the last bin that stands out for certain."""
     lengths = lengths_of(found)
-    seen = np.nonzero(lengths.counts > _CERTAIN * lengths.deviation)[0]
+    seen = np.nonzero(lengths.counts > _CERTAIN * lengths.deviations)[0]
     if not len(seen):
         return top
     return float(min(top, lengths.edges[min(seen[-1] + 2, len(lengths.edges) - 1)]))
