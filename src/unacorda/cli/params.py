@@ -266,13 +266,13 @@ def unit_of(
     limits = (max_rows, max_groups, max_rows_per_group)
     given = {n: limit for n, limit in zip(_LIMITS, limits, strict=True) if limit is not None}
     if row:
-        expected = "it without --unit and --max-rows"
+        expected = "no --unit and no --max-rows with it"
         demand(not persons and not given, "--row", row, expected=expected)
         return Row()
     expected = "--unit with the column that names a person, or --row where every person has "
     demand(persons, "--unit", None, expected=f"{expected}one row at most")
     alone = f", not --{next(iter(given)).replace('_', '-')} alone" if given else ""
-    expected = "--max-rows, the most rows of one person that a question uses, or auto, or "
+    expected = "--max-rows, how many rows of one person may count (auto finds a number), or "
     expected += f"--max-groups with --max-rows-per-group{alone}"
     limited = "max_rows" in given or len(given) == 2
     demand(limited, "--max-rows", None, expected=expected)
