@@ -103,7 +103,7 @@ def test_facts_that_are_none_end_with_2(run: Run, visits: str, tmp_path: Path, t
     [
         ("age=120:0", "lower", "a number below upper='0'"),
         ("age=0:x", "upper", "a finite number"),
-        ("age=0:1e999", "upper", "ends up to 1e100"),
+        ("age=0:1e999", "upper", "bounds within 1e100"),
     ],
 )
 def test_bounds_that_are_no_range_are_told_as_the_option(

@@ -40,7 +40,7 @@ def test_they_are_printed_as_options(run: Run, visits: str) -> None:
     assert lines[1][::2] == ["--epsilon", "--delta"]
     assert lines[2] == ["--rho", "0.0211", "--delta", "1e-6"]
     assert "Nothing was read and nothing was spent." in ran.out
-    assert "nothing durable" not in ran.err
+    assert "nothing remembers" not in ran.err
 
 
 @pytest.mark.long

@@ -158,7 +158,7 @@ def test_keys_without_groups_are_refused() -> None:
         lambda s: s.sql("SELECT COUNT(*) FROM t", budget=PureDP(0.5), keys={"name": ["a"]}),
         InvalidParameter,
         "keys",
-        "with a GROUP BY",
+        "a GROUP BY with keys=",
     )
 
 
@@ -188,8 +188,8 @@ OPTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "a number for a ledger": ({"ledger": 5}, "ledger", "sqlite:///budget.db"),
     "another ledger": ({"ledger": "mysql://x"}, "ledger", "sqlite:///"),
-    "an empty name": ({"dataset": "  "}, "dataset", "not empty"),
-    "an unspeakable name": ({"dataset": "\ud800"}, "dataset", "not empty"),
+    "an empty name": ({"dataset": "  "}, "dataset", "non-empty"),
+    "an unspeakable name": ({"dataset": "\ud800"}, "dataset", "non-empty"),
     "a number for an analyst": ({"analyst": 5}, "analyst", "text, or None"),
     "bytes for a purpose": ({"purpose": b"x"}, "purpose", "text, or None"),
     "a seed for bits": ({"bits": 7}, "bits", "unacorda.SeededBits(7)"),

@@ -200,7 +200,7 @@ def test_an_expression_is_neither_true_nor_false() -> None:
     [
         (lambda: col("x") == None, "is_null"),  # noqa: E711
         (lambda: col("x") != None, "is_not_null"),  # noqa: E711
-        (lambda: col("s").is_in([]), "one value or more"),
+        (lambda: col("s").is_in([]), "at least one value"),
         (lambda: col("s").is_in(["a", None]), "none of them None"),
         (lambda: col("s").is_in("ab"), "a list of values"),
         (lambda: col("x") + math.nan, "finite number"),

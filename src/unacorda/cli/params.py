@@ -318,10 +318,17 @@ def unit(*, max_rows: str | None = None, groups: bool = False) -> Decorator:
 
 
 def assignment(name: str, text: str, *, form: str) -> tuple[str, str]:
-    """The two sides of NAME=VALUE, split at the first equals sign."""
+    """The two sides of NAME=VALUE, split at the first equals sign; a name may be quoted as in SQL.
+
+    >>> assignment("--bounds", '"Cost in EUR"=0:100', form="COLUMN=LOWER:UPPER")
+    ('Cost in EUR', '0:100')
+    """
     left, sign, right = text.partition("=")
-    demand(sign and left.strip(), name, text, expected=form)
-    return left.strip(), right
+    left = left.strip()
+    demand(sign and left, name, text, expected=form)
+    if len(left) > 2 and left[0] == left[-1] == '"':
+        left = left[1:-1].replace('""', '"')
+    return left, right
 
 
 def _facts(bounds: Sequence[str], columns: Path | None) -> dict[str, Fact]:
