@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.optimize import check_grad, minimize
+from scipy.optimize import check_grad, minimize, nnls
 from tests.synthesis.dense_models import dense, summed
 
 from unacorda.synthesis.model import MarginalModel, NoisyMarginal, average, fit_model
@@ -121,13 +121,15 @@ def test_values_and_gradients_are_those_of_the_dense_table() -> None:
     assert value * ROWS == pytest.approx(expected, rel=1e-12)
 
 
-def test_potentials_too_large_for_floats_have_values_and_gradients() -> None:
+def test_potentials_too_large_for_floats_have_values_and_gradients(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Where factors vanish their logarithms are used: both ways agree where both can be taken."""
     empty = MarginalModel(SIZES, {c: np.zeros([SIZES[a] for a in c]) for c in SETS})
     problem = Problem(empty, noisy(4), rows=ROWS, ridge=None)
     point = np.random.default_rng(2).normal(size=problem.target.size)
     by_factors = problem.value(point)
-    problem.tree.calibrate_products = lambda factors, log_scale=0.0: None  # type: ignore[method-assign]
+    monkeypatch.setattr(problem.tree, "calibrate_products", lambda *_, **__: None)
     by_logs = problem.value(point)
     assert by_factors[0] == pytest.approx(by_logs[0], rel=1e-13)
     assert np.abs(by_factors[1] - by_logs[1]).max() < 1e-13
@@ -188,6 +190,26 @@ def test_two_measurements_are_averaged_by_their_precision() -> None:
     both = average(one, two)
     assert both.counts.tolist() == [1.0, 8.0]
     assert both.variance == pytest.approx(3.0)
+
+
+def test_almost_without_a_ridge_the_fit_is_that_of_least_squares() -> None:
+    """The problem is hardly curved: short memories and failed steps do not get there."""
+    seen = noisy(8, variance=4.0)
+    seen = [
+        NoisyMarginal(columns=s.columns, counts=np.maximum(s.counts, 3), variance=4.0) for s in seen
+    ]
+    cells = np.eye(math.prod(SIZES)).reshape(*SIZES, -1)
+    matrix, targets = [np.full((1, cells.shape[-1]), 1e4)], [np.array([1e4 * ROWS])]
+    for one in seen:
+        out = tuple(axis for axis in range(len(SIZES)) if axis not in one.columns)
+        matrix.append(cells.sum(axis=out).reshape(one.counts.size, -1))
+        shifted = one.counts + (ROWS - one.counts.sum()) / one.counts.size
+        targets.append(shifted.ravel())
+    joint = nnls(np.concatenate(matrix), np.concatenate(targets))[0].reshape(SIZES)
+    model = fit_model(SIZES, seen, rows=ROWS, ridge=1e-6, tolerance=1e-15, iterations=5000)
+    for one in seen:
+        off = model.marginal(one.columns) * ROWS - summed(joint, one.columns)
+        assert np.abs(off).max() < 0.01
 
 
 def test_marginals_are_those_of_mbi_where_it_is_installed() -> None:

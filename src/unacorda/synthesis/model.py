@@ -49,8 +49,8 @@ _TOLERANCE: Final = 1e-9
 _NO_FACTOR: Final = 0.0
 _FEW_CELLS: Final = 1 << 13
 _FIRST_STEP: Final = 0.3  # of the rows: curvatures are near 1 over these
-_REMEMBERED: Final = 6  # moves
-_STEPS: Final = 12
+_REMEMBERED: Final = 10  # moves
+_STEPS: Final = 20
 _DECREASE: Final = 1e-4
 _CURVATURE: Final = 0.9
 
@@ -436,7 +436,7 @@ def _descend(
         direction = _direction(gradient, moves)
         down = float(gradient @ direction)
         step = 1.0 if moves else first
-        low, high = 0.0, math.inf
+        low, high, found = 0.0, math.inf, None
         for _ in range(_STEPS):
             there = point + step * direction
             next_value, next_gradient = function(there)
@@ -445,12 +445,17 @@ def _descend(
                 # The least of the parabola through both values and the slope, not too near.
                 least = -down * step**2 / (2 * rise) if math.isfinite(rise) else low
                 high, step = step, min(max(least, (9 * low + step) / 10), (low + step) / 2)
-            elif float(next_gradient @ direction) < _CURVATURE * down:
-                low, step = step, 2 * step if high == math.inf else (step + high) / 2
-            else:
+                continue
+            found = there, next_value, next_gradient
+            if float(next_gradient @ direction) >= _CURVATURE * down:
                 break
-        if not next_value <= value:
-            break
+            low, step = step, 2 * step if high == math.inf else (step + high) / 2
+        if found is None:
+            if not moves:
+                break
+            moves.clear()  # they point nowhere that is lower; begin again along the gradient
+            continue
+        there, next_value, next_gradient = found
         change, bend = there - point, next_gradient - gradient
         if (along := float(change @ bend)) > 0:
             moves.append((change, bend, along))
