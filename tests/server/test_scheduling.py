@@ -88,6 +88,26 @@ def test_an_analyst_asks_one_at_a_time_and_after_the_hold() -> None:
     assert others == [1]
 
 
+def test_no_more_questions_begin_at_once_than_there_are_slots() -> None:
+    turns = RoundRobin(2)
+    asked = ("ana", "ana", "ben", "zoe")
+    assert [turns.claim(name) for name in asked] == [True, False, True, False]
+    turns.forgo("ben")
+    assert turns.claim("zoe")
+    with turns.slot("zoe"):
+        assert not turns.claim("ben")  # ana's claim and zoe's question
+        with turns.slot("ana"):
+            assert not turns.claim("ben")
+        assert turns.claim("ben")
+        turns.hold("zoe", 9)
+    assert not turns.claim("zoe")
+    turns.close()
+    try:
+        _slot(turns, "ben")
+    except Problem:
+        assert turns.claim("ben")  # the claim of one that is refused is gone
+
+
 def _slot(turns: RoundRobin, analyst: str) -> int:
     with turns.slot(analyst):
         return 1

@@ -29,6 +29,7 @@ class RoundRobin:
         self._waiting: OrderedDict[str, deque[object]] = OrderedDict()
         self._running: dict[str, int] = {}
         self._held: dict[str, float] = {}  # by analyst, until when
+        self._claimed: set[str] = set()
         self._closed = False
         self.waited = 0.0
         """Seconds spent waiting, of all together."""
@@ -50,13 +51,23 @@ class RoundRobin:
         with self._change:
             return len(self._waiting.get(analyst, ())) + self._running.get(analyst, 0)
 
-    def is_free(self, analyst: str) -> bool:
-        """Whether a question of an analyst would begin at once."""
+    def claim(self, analyst: str) -> bool:
+        """Whether a question of an analyst begins at once; its slot is then counted as taken.
+
+        To be followed by `slot`, or by `forgo`.
+        """
         with self._change:
+            busy = analyst in self._running or analyst in self._claimed or bool(self._waiting)
             held = self._held.get(analyst, 0.0) > time.monotonic()
-            return bool(
-                self._free and not self._waiting and analyst not in self._running and not held
-            )
+            if busy or held or self._free <= len(self._claimed):
+                return False
+            self._claimed.add(analyst)
+            return True
+
+    def forgo(self, analyst: str) -> None:
+        """Give up a claim."""
+        with self._change:
+            self._claimed.discard(analyst)
 
     @contextlib.contextmanager
     def slot(self, analyst: str, *, waits: Callable[[], object] = lambda: None) -> Iterator[None]:
@@ -80,6 +91,8 @@ class RoundRobin:
                 self._forget(analyst, ticket)
                 self._change.notify_all()
                 raise
+            finally:
+                self._claimed.discard(analyst)
             self._forget(analyst, ticket)
             if analyst in self._waiting:
                 self._waiting.move_to_end(analyst)

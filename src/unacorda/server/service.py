@@ -356,15 +356,20 @@ class Service:
                 raise Problem("refused", detail)
         if self.store.found(key) is None:
             self._check_queue(analyst)
-        question, new = self.store.begin(
-            key=key,
-            analyst=analyst,
-            dataset=name,
-            purpose=purpose,
-            asked=_as_text(body),
-            request=request,
-            waits=not self.turns.is_free(analyst),
-        )
+        claimed, new = self.turns.claim(analyst), False
+        try:
+            question, new = self.store.begin(
+                key=key,
+                analyst=analyst,
+                dataset=name,
+                purpose=purpose,
+                asked=_as_text(body),
+                request=request,
+                waits=not claimed,
+            )
+        finally:
+            if claimed and not new:
+                self.turns.forgo(analyst)
         return BegunQuestion(
             question=question,
             new=new,
