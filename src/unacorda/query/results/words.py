@@ -364,7 +364,7 @@ def limits_in_words(unit: Person, *, cells: int) -> tuple[str, ...]:
 
     >>> limits_in_words(Person("id", max_rows=2), cells=4)
     ('keep at most 2 rows of each person (id), chosen at random, over all groups together; how \
-many rows go is not known',)
+many rows are dropped is not known',)
     """
     steps, lines = steps_of(unit, cells=cells), []
     if unit.search is not None:
