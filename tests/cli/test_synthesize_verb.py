@@ -279,6 +279,21 @@ def test_cells_are_asked_for_together(run: Run, patients: str) -> None:
         assert "edges that increase" in ran.err
 
 
+def test_dates_of_a_text_are_edges(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "visits.csv"
+    days = ("2024-02-29", "2024-05-01", "2024-11-30", "")
+    lines = [f"{one},{days[one % 4]}" for one in range(2000)]
+    path.write_text("\n".join(["patient,seen", *lines]) + "\n")
+    bins = ("--bins", "seen=2024-01-01,2024-04-01,2024-07-01,2025-01-01")
+    ran = run("synthesize", str(path), *PERSON, *bins, "--epsilon", "40")
+    assert ran.code == 0, ran.err
+    seen = Counter(row["seen"][:7] for row in csv.DictReader(ran.out.splitlines()))
+    quarters = Counter({"2024-1": 0, "2024-2": 0, "2024-3": 0, "": 0})
+    for month, count in seen.items():
+        quarters["" if not month else f"2024-{min((int(month[5:]) + 2) // 3, 3)}"] += count
+    assert all(abs(count - 500) < 60 for count in quarters.values()), quarters
+
+
 def test_the_rows_of_a_person_are_found_for_a_tenth(
     run: Run, patients: str, ledger: str, tmp_path: Path
 ) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import datetime as dt
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -72,8 +73,12 @@ _OPTIONS = ("bins", "workload", "never", "rows")
 def _bins(texts: Sequence[str]) -> dict[str, Cells]:
     """Cells by column: how many, edges, or values of a text; InvalidParameter for others.
 
+    Dates that increase are edges, of a text too.
+
     >>> _bins(["age=0,18,65", "cost=20", "county=A,B"])
     {'age': [0, 18, 65], 'cost': 20, 'county': ['A', 'B']}
+    >>> _bins(["day=2024-01-01,2025-01-01"])["day"][1].year
+    2025
     """
     found: dict[str, Cells] = {}
     for text in texts:
@@ -86,7 +91,7 @@ def _bins(texts: Sequence[str]) -> dict[str, Cells]:
         demand(parts, "--bins", text, expected=_CELLS)
         numbers = [_number(part) for part in parts]
         if all(isinstance(one, str) for one in numbers):
-            found[column] = parts
+            found[column] = _days(parts) or parts
             continue
         edges = [one for one in numbers if not isinstance(one, str)]
         demand(len(edges) == len(parts), "--bins", text, expected=_CELLS)
@@ -94,6 +99,15 @@ def _bins(texts: Sequence[str]) -> dict[str, Cells]:
         demand(not isinstance(alone, float), "--bins", text, expected=_CELLS)
         found[column] = alone  # type: ignore[assignment]  # no float is left
     return found
+
+
+def _days(parts: Sequence[str]) -> list[dt.date]:
+    """Two dates or more that increase; none where there are others."""
+    try:
+        days = [dt.date.fromisoformat(part) for part in parts]
+    except ValueError:
+        return []
+    return days if len(days) > 1 and days == sorted(set(days)) else []
 
 
 def _number(text: str) -> int | float | str:
