@@ -22,7 +22,7 @@ def test_reads_well_in_80_columns_without_colour(run: Run) -> None:
     assert max(map(len, ran.out.splitlines())) <= 80
     assert "\x1b" not in ran.out
     for words in (
-        "data that anyone may see",
+        "questions about public data",
         "expected error",
         "epsilon 1 of 2 left",
         "rho 0.1 of 0.5 left",
