@@ -557,7 +557,7 @@ def test_a_loop_that_forgets_or_repeats_a_step_is_stopped() -> None:
         private.step(torch.ones(3))
     for *given, target in private:
         losses = loss(private.model(*given), target)
-        with pytest.raises(InvalidParameter, match="one number per example"):
+        with pytest.raises(InvalidParameter, match="one number an example"):
             private.step(losses[:3])
         break
 

@@ -388,7 +388,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no shape": ({"shape": -1}, "shape"),
     "all for scores": ({"share": 1}, "share.*between 0 and 1"),
     "a mean loss": ({"loss": lambda given, y: loss(given, y).mean()}, "loss.*number an example"),
-    "a mean metric": ({"metric": lambda given, y: loss(given, y).mean()}, "metric.*number a row"),
+    "a mean metric": ({"metric": lambda given, y: loss(given, y).mean()}, "metric.*number per row"),
     "no rows": ({"held_out": 3}, "held_out"),
     "ids of units alone": ({"unit": list(range(400))}, "unit.*as for the trainings"),
     "few ids": ({"unit": [1, 2]}, "unit.*one id"),
