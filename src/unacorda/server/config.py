@@ -116,7 +116,7 @@ def read_config(path: Path) -> Config:
     demand(listed, f"{place}.behind_proxy", proxies, expected="a list of addresses")
     expected = "127.0.0.1 or localhost; another address only with behind_proxy, which ends TLS"
     demand(host in _LOCAL or proxies, f"{place}.listen", listen, expected=expected)
-    expected = "it beside a socket: how people reach the server"
+    expected = "an address with a socket: how people reach the server"
     demand(socket is None or url is not None, f"{place}.public_url", None, expected=expected)
     expected = '"unix" only where listen is a socket'
     demand(socket or "unix" not in proxies, f"{place}.behind_proxy", proxies, expected=expected)
