@@ -189,7 +189,7 @@ def measure_load(report: Report, folder: Path, seconds: float) -> None:
     told = report.table("starts", [("", ""), ("", "")])
     start = time.monotonic()
     with running(path, port, tokens[0]):
-        told("first start, 20 data sets, 1,000 analysts each", f"{time.monotonic() - start:.1f} s")
+        told("first start, 20 datasets, 1,000 analysts each", f"{time.monotonic() - start:.1f} s")
     start = time.monotonic()
     with running(path, port, tokens[0]) as process:
         used = processor(process)

@@ -45,7 +45,7 @@ def excess(one: Law, other: Law, epsilon: float) -> float:
 
 
 def worst(scale_of: Callable[[Data], float], epsilon: float) -> tuple[float, Data, Data]:
-    """The largest delta of all neighbors among all data sets of three people, and which."""
+    """The largest delta of all neighbors among all datasets of three people, and which."""
     told = range(LOWEST, HIGHEST + 1)
     laws = {
         data: law(int(MEDIAN.value(data)), scale_of(data))

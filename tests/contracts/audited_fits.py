@@ -1,6 +1,6 @@
-"""Every estimate, test, model and trainer with two data sets that its audit tells apart.
+"""Every estimate, test, model and trainer with two datasets that its audit tells apart.
 
-The data sets differ in one row: the one there moves what is released as far as one row can.
+The datasets differ in one row: the one there moves what is released as far as one row can.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -31,10 +31,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """ask: from data, a budget and bits to what is released; pair: the data sets; claim: the
+    """ask: from data, a budget and bits to what is released; pair: the datasets; claim: the
     budget, and `louder` another one under which the audit has to find the claim broken.
 
-    runs: with each data set, for learning and for the verdict alike. many: whether `ask` takes how
+    runs: with each dataset, for learning and for the verdict alike. many: whether `ask` takes how
     many runs there are and returns them all, in lines.
     """
 

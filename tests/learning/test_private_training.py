@@ -382,7 +382,7 @@ def test_units_bring_so_many_rows_and_count_once() -> None:
 
 
 class Counted:
-    """A data set that counts how often it is read."""
+    """A dataset that counts how often it is read."""
 
     def __init__(self, count: int = 200) -> None:
         self.tensors, self.read = rows(count), 0

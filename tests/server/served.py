@@ -120,7 +120,7 @@ class Served:
         return asyncio.run(ask())
 
     def spent(self, dataset: str = "visits") -> Any:
-        """What the data set has spent, by another ledger object."""
+        """What the dataset has spent, by another ledger object."""
         ledger = open_ledger(self.service.config.ledger)
         try:
             return ledger.spent(dataset)

@@ -111,13 +111,13 @@ def test_the_data_set_s_rest_is_shown_where_the_file_says_so(tmp_path: Path) -> 
     text = CONFIGURATION.replace('title = "Visits"', 'title = "Visits"\nshow_total = true')
     with served(tmp_path, text) as ask:
         assert ask("GET", "/v1/datasets/visits").json()["total_left"]["rho"] == "3/20"
-        assert "of the data set's" in browser(ask).get("/ask/visits").text
+        assert "of the dataset's" in browser(ask).get("/ask/visits").text
         for of in ("ana", "ben"):
             half = {**COUNT, "budget": {"rho": "0.07"}}
             assert ask("POST", ASK, half, of=of).status_code == 201
         more = {**COUNT, "budget": {"rho": "0.02"}}
         said = problem(ask("POST", ASK, more, of="ben"), "budget-exceeded")
-        assert "rho 0.01 is left of the data set's budget" in said["detail"]
+        assert "rho 0.01 is left of the dataset's budget" in said["detail"]
 
 
 @pytest.mark.long

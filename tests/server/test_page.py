@@ -796,7 +796,7 @@ def test_screens_of_curators_are_not_there_for_analysts(ask: Served, path: str) 
 def test_a_curator_asks_only_with_a_limit(ask: Served) -> None:
     page = office(ask)
     assert page.get("/ask/visits").status_code == 404
-    assert "There is no data set that you may ask" in page.get("/").text
+    assert "There is no dataset that you may ask" in page.get("/").text
     for path in CURATORS:
         assert page.get(path).status_code == 200
 

@@ -90,7 +90,7 @@ def test_an_equal_question_of_another_is_given_again_where_it_is_allowed(tmp_pat
         assert ask("GET", own["release"], of="ben").content == first.content
         again = ask("POST", ASK, COUNT, of="ben")
         assert (again.status_code, again.headers["location"]) == (200, own["release"])
-        # By its address an answer is seen by who may ask the data set, without its purpose.
+        # By its address an answer is seen by who may ask the dataset, without its purpose.
         name = first.headers["location"].rpartition("/")[2]
         assert ask("GET", first.headers["location"], of="ben").content == first.content
         seen = ask("GET", f"/v1/questions/{name}", of="ben")

@@ -174,7 +174,7 @@ def no_more_than_there_is() -> None:
 
 
 def analyst() -> None:
-    """An analyst spends the limit, and the data set's budget with it."""
+    """An analyst spends the limit, and the dataset's budget with it."""
     with session(budget=unacorda.PureDP(10)) as made:
         one = made.for_analyst("one", unacorda.PureDP(1))
         rows_in(one, "SELECT COUNT(*) AS n FROM t", unacorda.PureDP(1))

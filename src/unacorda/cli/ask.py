@@ -43,7 +43,7 @@ Examples:
 @click.argument("url", metavar="URL")
 @click.argument("text", metavar="SELECT")
 @params.price()
-@params.option("--dataset", "NAME", "The data set, where the token is for several.")
+@params.option("--dataset", "NAME", "The dataset, where the token is for several.")
 @params.option("--token-file", "FILE", "Holds the token.", type=params.FILE)
 @params.flag("--explain", "Print what it would cost and err by; it is free.")
 @params.flag("--try rehearse", "Answer it on made-up rows, to see the form; it is free.")

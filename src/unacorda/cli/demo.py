@@ -167,7 +167,7 @@ def _parts() -> Iterator[_DemoQuery]:
 
     yield _DemoQuery(
         title="1. Income by education: 1,000 Californians (US Census)",
-        intro="Each person has one row. This data set may spend epsilon = 2 in all; the question "
+        intro="Each person has one row. This dataset may spend epsilon = 2 in all; the question "
         "spends 1.",
         after=_AFTER_INCOME,
         file="pums.csv",

@@ -39,7 +39,7 @@ Example:
   unacorda ledger show --ledger sqlite:///budget.db
 """
 
-_INIT = f"""Open the account of a data set before anyone asks about it, and sub-accounts.
+_INIT = f"""Open the account of a dataset before anyone asks about it, and sub-accounts.
 
 The account keeps its budget and what it protects for good; `unacorda query` then needs no --budget.
 How many rows of a person a question uses is that question's own (--max-rows), and noted with it.

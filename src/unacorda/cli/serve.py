@@ -12,7 +12,7 @@ from unacorda.cli import params, render
 from unacorda.cli.errors import EXIT_CODES
 from unacorda.query.expressions.quoting import escape
 
-_HELP = f"""Serve data sets to analysts over HTTP, each within a limit of their own.
+_HELP = f"""Serve datasets to analysts over HTTP, each within a limit of their own.
 
 FILE is a configuration in TOML (docs/reference/configuration.md); `unacorda server example demo`
 writes one that runs. It needs the extra `server`. It ends at SIGTERM, after running questions have

@@ -33,7 +33,7 @@ Example:
   unacorda server example demo
 """
 
-_CHECK = f"""Open every data set of a configuration, and say what analysts would find. Asks nothing.
+_CHECK = f"""Open every dataset of a configuration, and say what analysts would find. Asks nothing.
 
 Limits that differ between the ledger and the file are named: the ledger's count, and
 `unacorda server analyst limit` changes them.
@@ -68,7 +68,7 @@ Example:
 
 {EXIT_CODES}"""
 
-_ANALYST_ADD = f"""Open a limit for an analyst of a data set.
+_ANALYST_ADD = f"""Open a limit for an analyst of a dataset.
 
 \b
 Example:
@@ -283,7 +283,7 @@ def _check(*, file: Path, as_json: bool) -> None:
                 render.notice(escape(differs + "unacorda server analyst limit changes it."))
         for name, why in service.unavailable.items():
             render.notice(escape(f"{name} is not available: {why}"))
-        demand(not service.unavailable, "FILE", str(file), expected="data sets that can be opened")
+        demand(not service.unavailable, "FILE", str(file), expected="datasets that can be opened")
 
 
 def _stated(one: OpenDataset) -> dict[str, Any]:

@@ -45,7 +45,7 @@ class DataTables:
     tables, public: files by name, or what an engine calls them. delimiter: the sign between the
     columns of CSV files, where it is not usual. chosen: the one that a command is about, None
     where there are several. file: of a single file, whose table is also called `data`. options: of
-    the sessions. settings: of the data set, where a file has them.
+    the sessions. settings: of the dataset, where a file has them.
     """
 
     tables: Mapping[str, str]

@@ -30,7 +30,7 @@ Whole = NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class Units:
-    """A data set by units.
+    """A dataset by units.
 
     dataset: examples by index; order, starts: the rows of unit u are those at the places
     order[starts[u]:starts[u + 1]], None where each row is a unit; rows: of a unit at most in a
@@ -54,7 +54,7 @@ class Units:
         rows: int | None,
         collate: Callable[[list[Any]], Any] | None,
     ) -> Units:
-        """The units of a data set; InvalidParameter where it has no rows by index."""
+        """The units of a dataset; InvalidParameter where it has no rows by index."""
         data = dataset
         if isinstance(dataset, tuple | list) and dataset and all(map(torch.is_tensor, dataset)):
             lengths = {len(each) for each in dataset}
@@ -147,7 +147,7 @@ class Units:
 
     @property
     def described(self) -> str:
-        """The kind of the data set, and shapes and types of a row as far as they are known."""
+        """The kind of the dataset, and shapes and types of a row as far as they are known."""
         kind = type(self.dataset).__name__
         if not self.shapes_are_known:
             return kind

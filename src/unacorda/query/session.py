@@ -108,7 +108,7 @@ class Session:
         Who is protected: `unacorda.Person("id column", max_rows=...)` or `unacorda.Row()`.
     budget
         The guarantee that all answers together keep; its class fixes how costs add up. It may be
-        left out where the ledger already knows the data set.
+        left out where the ledger already knows the dataset.
     columns
         Public facts about columns: `Bounds`, `Categories`, `Dates`, `Text`. By column, of every
         table that has it, or by table: `{"labs": {"value": Bounds(0, 500)}}`.

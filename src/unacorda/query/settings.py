@@ -1,4 +1,4 @@
-"""Settings of data sets: the `[datasets.NAME]` blocks of a TOML file, read once and checked.
+"""Settings of datasets: the `[datasets.NAME]` blocks of a TOML file, read once and checked.
 
 A block names what a session is opened with: tables, unit, budget, public facts. Numbers are exact,
 paths are relative to the file, and a name that is not known is refused with the nearest one that
@@ -103,7 +103,7 @@ SERVER: Final[Mapping[str, Option]] = {
     ),
     "least_a_question": Option(
         "{ rho = 1e-4 }",
-        "No question costs less; of a kind that every data set's budget takes.",
+        "No question costs less; of a kind that every dataset's budget takes.",
     ),
     "most_aggregates": Option("whole number", "Aggregates of one question.", 50),
     "most_cells": Option("whole number", "Cells of one answer.", 10_000),
@@ -175,7 +175,7 @@ DATASET: Final[Mapping[str, Option]] = {
         {},
     ),
     "show_total": Option(
-        "true or false", "Whether analysts see what the whole data set has left.", default=False
+        "true or false", "Whether analysts see what the whole dataset has left.", default=False
     ),
     "purpose_required": Option(
         "true or false", "Whether a question must say what it is for.", default=False
@@ -252,14 +252,14 @@ def fact_of(place: str, fact: object) -> Fact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dataset:
-    """The settings of one data set; what the file leaves out is empty or None.
+    """The settings of one dataset; what the file leaves out is empty or None.
 
     name: of its account in a ledger. title: for people. tables, public: sources by name, each a
     path or what `engine` calls a table. unit: `person` with its columns, or `row`, and limits on a
     person's rows, by name. budget: of the account; query_budget: of a question that names none;
     least_a_question: below which a server takes none. columns: public facts. stand_in: a public
     table to try questions on. analysts: the limits of sub-accounts; most_a_question: above which a
-    server takes none of an analyst. show_total: whether analysts see what the data set has left,
+    server takes none of an analyst. show_total: whether analysts see what the dataset has left,
     not their own part alone. purpose_required: whether a server takes no question without one.
     """
 
@@ -283,7 +283,7 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """All data sets of a file, by name, and the address of the ledger that keeps their accounts.
+    """All datasets of a file, by name, and the address of the ledger that keeps their accounts.
 
     server, oidc: the other settings of a server, and of an issuer, as they stand in the file.
     """
@@ -295,9 +295,9 @@ class Settings:
     oidc: Mapping[str, Any] | None = None
 
     def dataset(self, name: str | None) -> Dataset:
-        """The data set of a name, or the only one; InvalidParameter where there is none such."""
+        """The dataset of a name, or the only one; InvalidParameter where there is none such."""
         names = ", ".join(self.datasets)
-        expected = f"one of the data sets in {self.path}: {names}"
+        expected = f"one of the datasets in {self.path}: {names}"
         demand(name in self.datasets or name is None, "--dataset", name, expected=expected)
         single = name is not None or len(self.datasets) == 1
         demand(single, "--dataset", None, expected=f"--dataset, {expected}")
@@ -332,7 +332,7 @@ def read_settings(path: Path) -> Settings:
 
 
 def _dataset(path: Path, name: str, block: object) -> Dataset:
-    """The block of one data set."""
+    """The block of one dataset."""
     place = f"{path}, datasets.{name}"
     keys = _table(place, block)
     path_of = partial(_joined, path.parent)

@@ -153,7 +153,7 @@ class Routes:
         return JSONResponse({**said, "token_ends": holder.ends})
 
     async def datasets(self, _: Request, holder: Token) -> Response:
-        """The data sets of an analyst."""
+        """The datasets of an analyst."""
         names = await self._in_thread(self._service.names, holder.analyst)
         return JSONResponse({"datasets": names})
 

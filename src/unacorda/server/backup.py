@@ -21,7 +21,7 @@ _SQLITE: Final = "sqlite:///"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backup:
-    """What was copied. files: names in the folder; digests: by data set, the last of its ledger.
+    """What was copied. files: names in the folder; digests: by dataset, the last of its ledger.
 
     left_to_server: which of ledger and store are PostgreSQL databases, whose own tools copy them.
     """

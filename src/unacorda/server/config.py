@@ -66,7 +66,7 @@ class Config:
     health
         Where it tells of itself, an address and a port; None for nowhere.
     reuse
-        Whose stored release of an equal question is given again: one's own, any of the data set's
+        Whose stored release of an equal question is given again: one's own, any of the dataset's
         analysts', or none.
     oidc
         The issuer whose tokens are believed; None for none.
@@ -151,7 +151,7 @@ def read_config(path: Path) -> Config:
 
 
 def _checked(settings: Settings, least: Any) -> Mapping[str, Dataset]:
-    """The data sets, each with the least question of its own, or of the server."""
+    """The datasets, each with the least question of its own, or of the server."""
     place = f"{settings.path}, server.least_a_question"
     numbers = {} if least is None else least
     demand(isinstance(numbers, dict), place, least, expected="a table, such as { rho = 1e-4 }")

@@ -52,11 +52,11 @@ class Curation:
         self._ledger, self._store = service.ledger, service.store
 
     def accounts(self, _: Curator) -> dict[str, Any]:
-        """Data sets: budget, spent, left, and what keeps them from being asked."""
+        """Datasets: budget, spent, left, and what keeps them from being asked."""
         return {"datasets": [self._account(name) for name in self._service.config.datasets]}
 
     def analysts(self, _: Curator) -> dict[str, Any]:
-        """By data set the analysts: limit, spent, left, and who is suspended."""
+        """By dataset the analysts: limit, spent, left, and who is suspended."""
         known = [name for name in self._service.config.datasets if name in self._ledger.datasets()]
         return {"datasets": {name: self._analysts(name) for name in known}}
 
@@ -143,13 +143,13 @@ class Curation:
         return {"id": id, "revoked": True}
 
     def ledger_entries(self, _: Curator, *, dataset: str, after: str = "0") -> dict[str, Any]:
-        """A page of a data set's entries, oldest first."""
+        """A page of a dataset's entries, oldest first."""
         self._check_account(dataset)
         found = self._ledger.entries(dataset, after=_sequence(after), most=PAGE)
         return {"entries": [_entry_as_json(one) for one in found]}
 
     def verify_ledger(self, _: Curator, *, dataset: str) -> dict[str, Any]:
-        """Check hashes and sums of a data set's entries."""
+        """Check hashes and sums of a dataset's entries."""
         self._check_account(dataset)
         try:
             count = self._ledger.verify(dataset)
@@ -170,13 +170,13 @@ class Curation:
         return said
 
     def stop_dataset(self, curator: Curator, *, dataset: str) -> dict[str, Any]:
-        """Take no further questions about a data set."""
+        """Take no further questions about a dataset."""
         self._check_name(dataset)
         self._act(curator, "stop", dataset, "", lambda: self._store.stop(dataset))
         return self._account(dataset)
 
     def start_dataset(self, curator: Curator, *, dataset: str) -> dict[str, Any]:
-        """Take questions about a data set again."""
+        """Take questions about a dataset again."""
         self._check_name(dataset)
         self._act(curator, "start", dataset, "", lambda: self._store.start(dataset))
         return self._account(dataset)
@@ -251,12 +251,12 @@ class Curation:
 
     def _check_name(self, dataset: str) -> None:
         if dataset not in self._service.config.datasets:
-            raise Problem("not-found", "There is no data set of this name in the configuration.")
+            raise Problem("not-found", "There is no dataset of this name in the configuration.")
 
     def _check_account(self, dataset: str) -> None:
         self._check_name(dataset)
         if dataset not in self._ledger.datasets():
-            raise Problem("not-found", "The data set has no account yet: it was never opened.")
+            raise Problem("not-found", "The dataset has no account yet: it was never opened.")
 
     def _check_analyst(self, dataset: str, analyst: str) -> None:
         self._check_account(dataset)

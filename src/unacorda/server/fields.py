@@ -111,7 +111,7 @@ _PAYING: Final = (
     *("budget-exceeded", "lost", "engine-failed", "busy", "source-changed", "stopped"),
     *("suspended", "ledger-failed", "withdrawn"),
 )
-_DATASET: Final = Field(name="dataset", kind="text", says="The data set.", required=True)
+_DATASET: Final = Field(name="dataset", kind="text", says="The dataset.", required=True)
 _ANALYST: Final = Field(name="analyst", kind="text", says="The analyst.", required=True)
 _LIMIT: Final = Field(
     name="budget", kind="object", says='The limit: {"rho": "1/10"}.', required=True
@@ -139,7 +139,7 @@ def _curating(
 
 
 CURATING: Final[Mapping[str, Endpoint]] = {
-    "accounts": _curating("get", "/datasets", "All data sets.", "Budget, spent, left, state."),
+    "accounts": _curating("get", "/datasets", "All datasets.", "Budget, spent, left, state."),
     "analysts": _curating("get", "/analysts", "All limits of analysts.", "Limit, spent, left."),
     "add_analyst": _curating(
         "post",
@@ -209,10 +209,10 @@ CURATING: Final[Mapping[str, Endpoint]] = {
         "post",
         "/datasets/{dataset}/stop",
         "Take no further questions.",
-        "The data set.",
+        "The dataset.",
     ),
     "start_dataset": _curating(
-        "post", "/datasets/{dataset}/start", "Take questions again.", "The data set."
+        "post", "/datasets/{dataset}/start", "Take questions again.", "The dataset."
     ),
     "acts": _curating(
         "get",
@@ -227,7 +227,7 @@ CURATING: Final[Mapping[str, Endpoint]] = {
 ENDPOINTS: Final[Mapping[str, Endpoint]] = {
     "me": Endpoint(method="get", path="/v1/me", says="Who the token is of.", gives="Name, role."),
     "datasets": Endpoint(
-        method="get", path="/v1/datasets", says="The data sets you may ask.", gives="Their names."
+        method="get", path="/v1/datasets", says="The datasets you may ask.", gives="Their names."
     ),
     "dataset": Endpoint(
         method="get",

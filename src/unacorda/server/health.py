@@ -1,6 +1,6 @@
 """What a server tells of itself, at an address of its own: whether it lives, and counts.
 
-There is no time by question or data set, and no name of an analyst. The address is for operators of
+There is no time by question or dataset, and no name of an analyst. The address is for operators of
 the server, and asks for no token: keep it on this machine, or in a network of operators.
 """
 

@@ -32,8 +32,8 @@ TITLES: Final[Mapping[str, tuple[int, str]]] = {
     "not-json": (400, "The request is no JSON of this kind"),
     "no-token": (401, "A token is needed"),
     "not-allowed": (403, "This is for curators"),
-    "suspended": (403, "Your questions about this data set are suspended"),
-    "not-found": (404, "There is no such data set, question or page, or it is not yours"),
+    "suspended": (403, "Your questions about this dataset are suspended"),
+    "not-found": (404, "There is no such dataset, question or page, or it is not yours"),
     "not-a-method": (405, "This address has no such method"),
     "budget-exceeded": (409, "It costs more than is left"),
     "runs": (409, "The question runs, and is paid"),
@@ -48,10 +48,10 @@ TITLES: Final[Mapping[str, tuple[int, str]]] = {
     "failed": (500, "The server failed"),
     "engine-failed": (500, "The engine failed while it ran the question"),
     "busy": (503, "The server is busy"),
-    "stopped": (503, "The data set takes no questions for now"),
+    "stopped": (503, "The dataset takes no questions for now"),
     "source-changed": (503, "A table has changed since it was opened"),
     "ledger-failed": (503, "The ledger of budgets cannot be used"),
-    "unavailable": (503, "The data set is not available"),
+    "unavailable": (503, "The dataset is not available"),
 }
 """By the last part of a problem's type its status and title."""
 
@@ -83,14 +83,14 @@ def problem_of(error: UnacordaError, *, own: str, show_total: bool) -> Problem:
     """The problem that an error of the library is.
 
     own: the account of the one who asks, as errors name it. show_total: whether they may know what
-    the data set has left.
+    the dataset has left.
     """
     match error:
         case BudgetExceeded():
             theirs = error.account == own
             if not theirs and not show_total:
-                return Problem("budget-exceeded", "The data set has not enough left for this.")
-            whose = "of your limit" if theirs else "of the data set's budget"
+                return Problem("budget-exceeded", "The dataset has not enough left for this.")
+            whose = "of your limit" if theirs else "of the dataset's budget"
             detail = f"This costs {error.asked}; {error.left} is left {whose}."
             return Problem("budget-exceeded", detail, {"asked": str(error.asked)})
         case EngineFailed(asked=True):

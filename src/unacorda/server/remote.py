@@ -1,6 +1,6 @@
-"""A data set behind a server, asked as a session is: questions are written as JSON and sent.
+"""A dataset behind a server, asked as a session is: questions are written as JSON and sent.
 
-Only the standard library is used. Questions are built without the data set's schema, which the
+Only the standard library is used. Questions are built without the dataset's schema, which the
 server knows: what is wrong with one is said by the server, before anything is spent.
 """
 
@@ -146,7 +146,7 @@ class RemoteRelease:
 
 
 class Remote:
-    """A data set behind `unacorda serve`, asked as a session is.
+    """A dataset behind `unacorda serve`, asked as a session is.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ class Remote:
     Raises
     ------
     InvalidParameter
-        For an address that would send the token in the clear, and for an unknown data set.
+        For an address that would send the token in the clear, and for an unknown dataset.
     ServerRefused
         With the server's words, of whatever it does not answer.
 
@@ -201,7 +201,7 @@ class Remote:
 
     @property
     def remaining(self) -> Guarantee:
-        """What is left of your limit; the data set may have less left."""
+        """What is left of your limit; the dataset may have less left."""
         return _guarantee(self._sent(self._path)["left"])
 
     def table(self, name: str) -> RemoteQuery:

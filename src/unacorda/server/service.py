@@ -1,4 +1,4 @@
-"""Data sets that are open, and questions about them: what a server does, without HTTP.
+"""Datasets that are open, and questions about them: what a server does, without HTTP.
 
 An equal question that runs or was answered is the same one: it is paid once, and its release is
 given again. Releases are stored before the ledger notes that they were computed.
@@ -98,7 +98,7 @@ class BegunQuestion:
 
 
 class OpenDataset:
-    """One data set: its session, and a session with a limit of its own for each analyst."""
+    """One dataset: its session, and a session with a limit of its own for each analyst."""
 
     def __init__(self, settings: Dataset, config: Config, ledger: Ledger) -> None:
         self.settings = settings
@@ -129,7 +129,7 @@ class OpenDataset:
         known = self._sessions.get(analyst)
         if known is None:
             if self.limit(analyst) is None:
-                raise Problem("not-found", "There is no such data set, or it is not yours.")
+                raise Problem("not-found", "There is no such dataset, or it is not yours.")
             known = self._sessions[analyst] = self.session.for_analyst(analyst)
         return known
 
@@ -140,9 +140,9 @@ class OpenDataset:
 
 
 class Service:
-    """All data sets of a configuration, the ledger and the store.
+    """All datasets of a configuration, the ledger and the store.
 
-    A data set that cannot be opened is unavailable, and the others go on; `unavailable` says why,
+    A dataset that cannot be opened is unavailable, and the others go on; `unavailable` says why,
     for curators.
     """
 
@@ -161,7 +161,7 @@ class Service:
                 self.store.watch(name)
             except UnacordaError as error:
                 self.unavailable[name] = str(error)
-                _LOG.warning("data set %r is not available", name)
+                _LOG.warning("dataset %r is not available", name)
         self.turns, self._plans = RoundRobin(config.questions_at_once), RoundRobin(1)
         self.requests: Counter[tuple[str, int]] = Counter()  # by operation and status
         self._share = max(config.queue // _SHARE_OF_QUEUE, 1)
@@ -197,20 +197,20 @@ class Service:
         )
 
     def names(self, analyst: str) -> list[str]:
-        """The data sets that an analyst may ask."""
+        """The datasets that an analyst may ask."""
         return [name for name, one in self.datasets.items() if one.limit(analyst) is not None]
 
     def dataset(self, name: str, analyst: str) -> tuple[OpenDataset, Session]:
-        """A data set, and the analyst's session; Problem, in the same words, for all others."""
+        """A dataset, and the analyst's session; Problem, in the same words, for all others."""
         if name in self.unavailable and self._expects(name, analyst):
-            raise Problem("unavailable", "The data set is not available. Ask a curator.")
+            raise Problem("unavailable", "The dataset is not available. Ask a curator.")
         if name not in self.datasets:
-            raise Problem("not-found", "There is no such data set, or it is not yours.")
+            raise Problem("not-found", "There is no such dataset, or it is not yours.")
         found = self.datasets[name]
         return found, found.of(analyst)
 
     def describe(self, name: str, analyst: str) -> dict[str, Any]:
-        """What an analyst may know of a data set before asking: names, public facts, own limit."""
+        """What an analyst may know of a dataset before asking: names, public facts, own limit."""
         found, session = self.dataset(name, analyst)
         said: dict[str, Any] = {
             "name": name,
@@ -398,7 +398,7 @@ class Service:
     def visible(self, name: str, analyst: str) -> StoredQuestion | None:
         """A question as an analyst may see it now; None for one that is not there or not theirs.
 
-        Where `reuse` is "dataset", those who may ask the data set see answers of others by their
+        Where `reuse` is "dataset", those who may ask the dataset see answers of others by their
         address, without what they were asked for.
         """
         found = self.store.question(name)
@@ -433,12 +433,12 @@ class Service:
             raise Problem("runs", "The question runs, and is paid: it goes on to its end.")
 
     def check_taken(self, dataset: str, analyst: str) -> None:
-        """Problem where no questions of the analyst about the data set are taken."""
+        """Problem where no questions of the analyst about the dataset are taken."""
         if self.ending:
             raise Problem("stopped", "The server ends. Ask again in a minute.")
         stopped = self.store.stopped(dataset, analyst)
         if "" in stopped:
-            raise Problem("stopped", "A curator has stopped questions about this data set.")
+            raise Problem("stopped", "A curator has stopped questions about this dataset.")
         if analyst in stopped:
             detail = "A question of yours failed in the engine. Ask a curator to resume."
             raise Problem("suspended", detail)
@@ -489,7 +489,7 @@ class Service:
             yield
 
     def _expects(self, name: str, analyst: str) -> bool:
-        """Whether an analyst may ask a data set that cannot be opened."""
+        """Whether an analyst may ask a dataset that cannot be opened."""
         if analyst in self.config.datasets[name].analysts:
             return True
         try:
@@ -724,7 +724,7 @@ def _existing(question: StoredQuestion | None) -> StoredQuestion:
 def find_max_rows(settings: Dataset, config: Config, search: Auto) -> int:
     """How many rows of a person to keep, found privately; the ledger keeps it, paid once."""
     person: Any = settings.unit.get("person")
-    expected = "a data set that protects people, unit = { person = ... }"
+    expected = "a dataset that protects people, unit = { person = ... }"
     demand(person, "DATASET", settings.name, expected=expected)
     ledger = open_ledger(config.ledger)
     try:

@@ -33,7 +33,7 @@ _WHOLE: Final = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYIN
 
 
 class StandIn:
-    """A made-up copy of a data set: its tables, columns and types, and rows of no person."""
+    """A made-up copy of a dataset: its tables, columns and types, and rows of no person."""
 
     def __init__(self, settings: Dataset, session: Session) -> None:
         self._settings, self._session = settings, session
@@ -79,7 +79,7 @@ class StandIn:
         names = self._session.tables
         if self._settings.stand_in is not None:
             if len(names) > 1:
-                raise Problem("refused", "A stand_in is of a data set with one table.")
+                raise Problem("refused", "A stand_in is of a dataset with one table.")
             return {names[0]: self._settings.stand_in}
         path = Path(self._folder.name) / "made_up.duckdb"
         with closing(duckdb.connect(path)) as made:

@@ -391,7 +391,7 @@ class AnswerStore:
             return set(connection.execute(select(_stops.c.analyst).where(*which)).scalars())
 
     def watch(self, dataset: str) -> None:
-        """Begin to remember what a data set's ledger has held."""
+        """Begin to remember what a dataset's ledger has held."""
         fields = {"dataset": dataset, "sequence": 0, "digest": ""}
         with (
             contextlib.suppress(sqlalchemy.exc.IntegrityError),
@@ -575,7 +575,7 @@ class AnswerStore:
     ) -> None:
         """Store the release of a running question: it is answered, and seen so when it is due.
 
-        seen: the newest entry of a ledger, as data set, sequence and digest; it is remembered too.
+        seen: the newest entry of a ledger, as dataset, sequence and digest; it is remembered too.
         """
         there = _questions.update().where(_questions.c.id == name)
         with self._write() as connection:
@@ -629,7 +629,7 @@ class AnswerStore:
         before: int | None = None,
         most: int = 50,
     ) -> list[StoredQuestion]:
-        """An analyst's questions, of a data set or all, the newest first, page by page."""
+        """An analyst's questions, of a dataset or all, the newest first, page by page."""
         own = [_questions.c.analyst == analyst]
         own += [] if dataset is None else [_questions.c.dataset == dataset]
         if state is not None:  # as far as anyone can tell

@@ -1,4 +1,4 @@
-"""All small data sets of a domain, which of them are neighbors, and suprema over distances."""
+"""All small datasets of a domain, which of them are neighbors, and suprema over distances."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -16,7 +16,7 @@ Data = tuple[Any, ...]
 
 
 class SmallData:
-    """The graph of all data sets of at most `size` records of the domain."""
+    """The graph of all datasets of at most `size` records of the domain."""
 
     def __init__(self, domain: Sequence[Any], size: int, neighbors: Neighbors) -> None:
         self.neighbors, self.size = neighbors, size
@@ -40,7 +40,7 @@ class SmallData:
                         self.beside[data].add(other)
 
     def within(self, start: Data, distance: int) -> dict[Data, int]:
-        """How far each data set is that is no farther than that."""
+        """How far each dataset is that is no farther than that."""
         found, edge = {start: 0}, {start}
         for step in range(1, distance + 1):
             edge = {data for one in edge for data in self.beside[one]} - found.keys()
@@ -60,5 +60,5 @@ class SmallData:
         )
 
     def answers(self, value: Callable[[list[Any]], Any]) -> dict[Data, Fraction]:
-        """The answer of every data set."""
+        """The answer of every dataset."""
         return {data: Fraction(value(list(data))) for data in self.data}

@@ -1,4 +1,4 @@
-"""Propose, test, release: distances and laws on all small data sets, and the moving centre."""
+"""Propose, test, release: distances and laws on all small datasets, and the moving centre."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -83,7 +83,7 @@ STEPS: dict[Neighbors, Callable[[Data], set[Data]]] = {
 def enumerated_distances(
     statistic: Any, bound: float, neighbors: Neighbors, largest: int
 ) -> dict[Data, float]:
-    """How far each data set is from one with a neighbor whose answer differs by more."""
+    """How far each dataset is from one with a neighbor whose answer differs by more."""
     step = STEPS[neighbors]
     answers = {x: statistic.value(list(x)) for x in sets(largest + 1)}
     found: dict[Data, float] = {}

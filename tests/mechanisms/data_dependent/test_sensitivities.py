@@ -1,4 +1,4 @@
-"""Local, down and smooth sensitivities against brute force over all small data sets."""
+"""Local, down and smooth sensitivities against brute force over all small datasets."""
 
 # SPDX-License-Identifier: Apache-2.0
 

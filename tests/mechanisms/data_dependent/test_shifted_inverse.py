@@ -69,7 +69,7 @@ def law_of(mechanism: ShiftedInverse, losses: Sequence[int]) -> Law:
 def loss_pairs(
     statistic: Any, *, replaced: bool, domain: Sequence[int] = (0, 1, 3, 5), most: int = 4
 ) -> Iterator[tuple[list[int], list[int]]]:
-    """Losses of neighboring data sets, each pair in both orders."""
+    """Losses of neighboring datasets, each pair in both orders."""
     seen: set[tuple[tuple[int, ...], tuple[int, ...]]] = set()
     grid = rising(GRID)
     for size in range(most + 1):

@@ -75,7 +75,7 @@ def median(data: Data) -> int:
 
 
 def replaced(data: Data) -> list[Data]:
-    """All data sets that differ in one record, in order."""
+    """All datasets that differ in one record, in order."""
     return [
         tuple(sorted((*data[:k], value, *data[k + 1 :])))
         for k in range(len(data))

@@ -1,4 +1,4 @@
-"""Does a loss really have the sensitivity it is said to have? Brute force over small data sets.
+"""Does a loss really have the sensitivity it is said to have? Brute force over small datasets.
 
 A mechanism that takes a user's own losses is private only if one record moves each of them by no
 more than the sensitivity. A mistake in that shows most often on tiny data, where all can be tried.
@@ -32,9 +32,9 @@ _ROUNDING: Final = Fraction(1, 2**40)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """Two data sets between which a loss moves too far.
+    """Two datasets between which a loss moves too far.
 
-    first, second: the data sets, the same records in another order where that alone moves it;
+    first, second: the datasets, the same records in another order where that alone moves it;
     candidate: which of the losses, None where there is one; losses: on the first and the second.
     """
 
@@ -49,7 +49,7 @@ class SensitivityCheck:
     """What `check_sensitivity` found; true where the loss passed, and in plain words as text.
 
     largest: by how much a loss moved at most, until a violation was met; data_sets, pairs: how
-    many data sets and pairs of neighbors were tried; violation: the first one, or None.
+    many datasets and pairs of neighbors were tried; violation: the first one, or None.
     """
 
     sensitivity: Fraction
@@ -66,7 +66,7 @@ class SensitivityCheck:
         if self.violation is None:
             return (
                 f"One record ({self.neighbors}) moved the loss by at most {self.largest} in all "
-                f"{self.pairs} pairs of {self.data_sets} data sets; {self.sensitivity} is allowed. "
+                f"{self.pairs} pairs of {self.data_sets} datasets; {self.sensitivity} is allowed. "
                 "This is evidence, no proof: larger data and other values were not tried."
             )
         found = self.violation
@@ -89,7 +89,7 @@ def check_sensitivity(
     neighbors: Neighbors = AddRemove,
     sensitivity: Number = 1,
 ) -> SensitivityCheck:
-    """Try all data sets of at most n records of a small domain, and all pairs of neighbors.
+    """Try all datasets of at most n records of a small domain, and all pairs of neighbors.
 
     Nothing about any real data is read, so nothing is spent. A pass is evidence and no proof.
 
@@ -105,7 +105,7 @@ def check_sensitivity(
     domain
         Made-up records, never the data, with edges and ties among them.
     n
-        The most records of a data set, 0 or above.
+        The most records of a dataset, 0 or above.
     neighbors
         AddRemove, or ReplaceOne (data of the same size).
     sensitivity
@@ -119,7 +119,7 @@ def check_sensitivity(
     Raises
     ------
     InvalidParameter
-        For another relation, or where there are over 200,000 data sets.
+        For another relation, or where there are over 200,000 datasets.
 
     Examples
     --------
@@ -141,7 +141,7 @@ than 1, so a mechanism that trusts this sensitivity is not private.
     count = math.comb(len(records) + int(n), int(n))
     if count > _MOST:
         raise InvalidParameter(
-            "n", n, expected=f"fewer records or a smaller domain: there are {count} data sets"
+            "n", n, expected=f"fewer records or a smaller domain: there are {count} datasets"
         )
     found: dict[Data, Losses] = {}
     largest: Fraction | float = Fraction(0)
@@ -186,7 +186,7 @@ def _violation(
 
 
 def _earlier(chosen: tuple[int, ...], neighbors: Neighbors) -> Iterator[tuple[int, ...]]:
-    """The neighbors that come before this data set in the order in which all are tried."""
+    """The neighbors that come before this dataset in the order in which all are tried."""
     for place in range(len(chosen)):
         if place and chosen[place] == chosen[place - 1]:
             continue

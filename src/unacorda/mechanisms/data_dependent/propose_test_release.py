@@ -203,7 +203,7 @@ class ProposeTestRelease(ApproxCalibrated):
         value
             The answer; NaN counts as 0, what is beyond +-2^1000 as these ends.
         distance
-            How many records away the nearest data set is whose answer moves by more than `proposed`
+            How many records away the nearest dataset is whose answer moves by more than `proposed`
             to some neighbor of it, or anything smaller that still moves by at most 1 between
             neighbors; inf where there is none. It is rounded down to a whole number; NaN counts as
             0.

@@ -51,7 +51,7 @@ _LEAST_DELTA: Final = Fraction(1, 1 << 80)
 class AbsorbFailure:
     r"""Run a mechanism once; where its loss exceeds the limit, answer without privacy.
 
-    The bound `failure` is yours to prove, from the mechanism's own tail, for the worst data set:
+    The bound `failure` is yours to prove, from the mechanism's own tail, for the worst dataset:
     the share of failures seen on this one is no such bound, and without one there is no privacy.
     The release is (epsilon, delta + (1 + e^epsilon) failure)-DP, and no smaller delta will do,
     since which outputs are good depends on the data; the loss itself may be anything.
@@ -145,7 +145,7 @@ class ConditionOnSuccess:
     failure
         A proved upper bound b of the probability that the loss of one run exceeds the limit,
         **on every input**. It is yours to prove, from the mechanism's own tail, for the worst
-        data set: the share of failures seen on this one is no such bound, and without one there
+        dataset: the share of failures seen on this one is no such bound, and without one there
         is no privacy.
     rounds
         How many runs are made at most, N.

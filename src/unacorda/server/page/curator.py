@@ -59,7 +59,7 @@ class CuratorPages:
         }
 
     async def accounts(self, visit: Visit, problem: Problem | None = None) -> Response:
-        """Budgets of data sets and limits of analysts."""
+        """Budgets of datasets and limits of analysts."""
         curator = _curator(visit)
         accounts = await self._done(self._curation.accounts, curator)
         analysts = await self._done(self._curation.analysts, curator)
@@ -126,7 +126,7 @@ class CuratorPages:
     async def ledger(
         self, visit: Visit, checked: Mapping[str, Any] | None = None, problem: Problem | None = None
     ) -> Response:
-        """A page of the entries of a data set; checked: what came out of a check."""
+        """A page of the entries of a dataset; checked: what came out of a check."""
         name = visit.request.path_params["dataset"]
         after = visit.request.query_params.get("after", "0")
         find = functools.partial(self._curation.ledger_entries, dataset=name, after=after)
@@ -145,7 +145,7 @@ class CuratorPages:
         )
 
     async def check_ledger(self, visit: Visit) -> Response:
-        """Check the hashes of a data set's entries, and price them again."""
+        """Check the hashes of a dataset's entries, and price them again."""
         name, curation = visit.request.path_params["dataset"], self._curation
         checks: Mapping[str, Callable[[Curator], Any]] = {
             "verify": functools.partial(curation.verify_ledger, dataset=name),
@@ -184,7 +184,7 @@ class CuratorPages:
         )
 
     async def operate(self, visit: Visit) -> Response:
-        """Stop questions about a data set, or take them again."""
+        """Stop questions about a dataset, or take them again."""
         named: Any = {"dataset": first(visit.fields, "dataset")}
         changes: Mapping[str, Callable[[Curator], Any]] = {
             "stop": functools.partial(self._curation.stop_dataset, **named),

@@ -292,7 +292,7 @@ class Pages:
         return self._html("datasets.html", visit, cards=cards)
 
     def _cards(self, analyst: str) -> list[dict[str, Any]]:
-        """What the list says of each data set of an analyst."""
+        """What the list says of each dataset of an analyst."""
         cards = []
         for name in self._service.names(analyst):
             found, session = self._service.dataset(name, analyst)
@@ -321,7 +321,7 @@ class Pages:
         return self._question(visit, about, draft)
 
     def _about(self, visit: Visit) -> dict[str, Any]:
-        """What the form of a question needs of its data set."""
+        """What the form of a question needs of its dataset."""
         name = visit.request.path_params["dataset"]
         stated = self._service.describe(name, visit.analyst)
         found, session = self._service.dataset(name, visit.analyst)
