@@ -1,7 +1,7 @@
 """Sessions: tables, a unit and a budget. `evaluate` is the one door to the data.
 
-What is opened is checked first; sub-sessions are for analysts with limits of their own, and for
-parts of the people. The order in which a question is answered stands in `execution`.
+A session checks its tables when it opens. Sub-sessions serve analysts with limits of their own, and
+parts of the data. `execution` has the order of the steps in which a question is answered.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -88,7 +88,7 @@ _STEPS: Mapping[str, Any] = {"every": "day", "steps": None, "wanted": ("totals",
 
 
 def check_affordable(price: Guarantee, left: Guarantee, account: str) -> None:
-    """Raise BudgetExceeded where what is left does not pay a price of the same kind."""
+    """Raise BudgetExceeded if less is left than a price of the same kind."""
     if not price <= left:
         raise BudgetExceeded(asked=price, left=left, account=account)
 
@@ -96,8 +96,9 @@ def check_affordable(price: Guarantee, left: Guarantee, account: str) -> None:
 class Session:
     """Private answers about tables of people, within one budget.
 
-    Opening it reads schemas, and copies data frames. Only a `max_rows` that is to be found
-    privately is a question, paid for and refused like any other. A session is a context manager.
+    Opening a session reads schemas and copies data frames. It asks a question only where `max_rows`
+    has to be found privately; that question is paid for and may be refused like any other. A
+    session is a context manager.
 
     Parameters
     ----------
@@ -105,10 +106,10 @@ class Session:
         By name the sources: a path to .csv or .tsv (also .gz), to .parquet (globs too) or
         'file.duckdb::table', a `unacorda.Csv`, a pandas or polars data frame, an Arrow table.
     unit
-        Who is protected: `unacorda.Person("id column", max_rows=...)` or `unacorda.Row()`.
+        The privacy unit: `unacorda.Person("id column", max_rows=...)` or `unacorda.Row()`.
     budget
-        The guarantee that all answers together keep; its class fixes how costs add up. It may be
-        left out where the ledger already knows the dataset.
+        The guarantee of all answers together. Its class determines how costs compose. It may be
+        omitted where the ledger already has an account of the dataset.
     columns
         Public facts about columns: `Bounds`, `Categories`, `Dates`, `Text`. By column, of every
         table that has it, or by table: `{"labs": {"value": Bounds(0, 500)}}`.
@@ -125,25 +126,25 @@ class Session:
     engine
         "duckdb", a SparkSession, "postgresql://user@host/database" or a SQLAlchemy Engine of such.
     memory_limit, threads
-        What DuckDB may use, such as "1.5GB" and 4; by default "1.5GB" and all cores. Other engines
-        have neither.
+        How much DuckDB may use, such as "1.5GB" and 4; by default "1.5GB" and all cores. Other
+        engines take neither.
     timeout
-        Seconds, from which on what is asked of the engine is interrupted, call by call. It then
-        fails as for any other cause, with `EngineFailed`, and the charge stays. That it fails
-        depends on the data, and no noise hides it: see docs/promise.md.
+        The longest time of one call to the engine, in seconds. A longer call is interrupted and
+        raises `EngineFailed`, and the charge stays. Whether that happens depends on the data, and
+        no noise hides it: see docs/promise.md.
     most_aggregates, most_cells
-        The most aggregates of a question or batch, and the most numbers in its release (of keys
-        that are found, in one line). Larger ones are refused by what was written. The questions of
-        `describe` are as large as its table.
+        The most aggregates in a question or batch, and the most numbers in its release (with
+        private keys, in one row). A larger question is refused by its text alone. The questions of
+        `describe` may be larger, as its table is.
 
     Raises
     ------
     InvalidParameter
         For arguments that do not fit.
     SourceUnreadable
-        For a source that is not there or no table.
+        For a source that is missing or not a table.
     LedgerMismatch
-        Where the account was opened with another budget or another unit.
+        If the account was opened with another budget or another unit.
 
     Examples
     --------
@@ -229,7 +230,7 @@ class Session:
 
     @property
     def budget(self) -> Guarantee:
-        """The guarantee that all answers together keep; an analyst's limit as it is now."""
+        """The guarantee of all answers together; of an analyst, the current limit."""
         return (
             self._ledger.limit(self._dataset)
             if isinstance(self._ledger, SubAccount)
@@ -238,12 +239,12 @@ class Session:
 
     @property
     def spent(self) -> Guarantee:
-        """What has been spent, reservations without an answer included."""
+        """The budget spent so far, including reservations without an answer."""
         return self._ledger.spent(self._dataset)
 
     @property
     def account(self) -> tuple[Ledger | SubAccount, str]:
-        """The ledger that is debited, and the account's name, for what spends outside the session.
+        """The ledger and the account's name, for code that spends outside the session.
 
         `learning.PrivateTraining(..., session=session)` reserves its budget there.
         """
@@ -252,7 +253,7 @@ class Session:
 
     @property
     def source_identity(self) -> tuple[str, ...]:
-        """The engine's version, and name, size and time of files: a replaced file changes it."""
+        """The engine's version, and the names, sizes and times of files."""
         return tuple(self._engine.identity)
 
     @property
@@ -262,7 +263,7 @@ class Session:
 
     @property
     def durable(self) -> bool:
-        """Whether anything remembers the spend once this process is gone."""
+        """Whether the ledger outlives this process."""
         return self._ledger.durable
 
     @property
@@ -339,26 +340,26 @@ class Session:
         level_weights: GivenLevelWeights = None,
         detail: bool = False,
     ) -> Explanation | Explanations | SynthesisForecast:
-        """Forecast what a question, or several together, would cost and by how much they err; free.
+        """Forecast the cost and the errors of a question, or of several together; free.
 
-        It reads no data. Of a synthetic table it forecasts the noise of what will be measured, and
-        its error on a table that is assumed.
+        It reads no data. For a synthetic table it forecasts the noise of the measurements, and the
+        error on an assumed table.
 
         Parameters
         ----------
         query, budget, weights, errors, kept, keys, level_weights
             As in `evaluate`.
         assuming
-            What to assume of the data, for errors that depend on it: `Assume(...)`, or
-            `Assume.from_table(...)` of a public table with these columns, on which the question is
-            tried out with and without contribution bounds.
+            What to assume about the data, for errors that depend on them: `Assume(...)`, or
+            `Assume.from_table(...)` of a public table with these columns. The question is run on
+            that table with and without contribution bounds.
         detail
-            Print all that is known, and not the expected errors and the cost alone.
+            Print everything that is known, beyond the expected errors and the cost.
 
         Returns
         -------
         Explanation, Explanations or SynthesisForecast
-            Of one question, a batch or a synthetic table; printing it gives text.
+            For one question, a batch or a synthetic table. Printing it gives text.
 
         Raises
         ------
@@ -447,19 +448,19 @@ class Session:
         Parameters
         ----------
         query
-            A question or a SELECT; a list, or a dict by name, of them, which is a batch; or by
-            itself a synthetic table that is asked for with `Query.synthesize`.
+            A question or a SELECT; a batch of them, as a list or a dict by name; or a synthetic
+            table, as `Query.synthesize` gives it, alone.
         budget
             A guarantee: the most that the answer may cost.
         weights
-            Of a batch each question's part of the budget, relative to the others', in the form of
-            the questions; else 1.
+            For a batch, each question's share of the budget relative to the others', as a list or
+            dict like the questions; by default 1 each.
         errors
-            The standard errors wanted of one question, in the units of its answers, a number or by
-            aggregate. The allocation that reaches them with the least is taken, and no more is
-            spent, unless others share what is left.
+            The target standard errors of one question, in the units of its answers: one number, or
+            one by aggregate. The budget is allocated so that the least budget reaches them. No more
+            than that is spent, unless other aggregates share the rest.
         kept
-            A part of each question's budget, such as 0.05, for the share of its rows that
+            The share of each question's budget, such as 0.05, that measures which share of its rows
             contribution bounding keeps, `release.kept`. It is not spent where no bound can drop
             rows.
         assuming
@@ -467,29 +468,29 @@ class Session:
         keys, level_weights
             For the GROUP BY of a SELECT, as `sql` takes them.
         keep
-            A function that is called with what is returned, before the ledger notes that it was
-            computed: who stores answers stores every one that is noted. What it raises is raised,
-            and the charge stays.
+            A function that is called with the return value before the ledger notes that it was
+            computed, so that it can store every answer that the ledger notes. An exception that it
+            raises is passed on, and the charge stays.
 
         Returns
         -------
         Release, Batch or SyntheticTable
-            Of one question, of several, or of a synthetic table.
+            For one question, a batch or a synthetic table.
 
         Raises
         ------
         InvalidParameter
-            For arguments that do not fit. What is about one question of a batch names it. This,
+            For arguments that do not fit; in a batch, the message names the question. This,
             WrongUnit and BudgetExceeded are raised before anything is spent or read.
         WrongUnit
             For a budget of a class that the account does not take.
         BudgetExceeded
             Where the account has less left.
         SourceChanged
-            For a file that is not the one that was opened. After the charge was reserved it stays
-            spent, unless the engine had not been asked yet, which gives it back.
+            If a file is not the one that was opened. A charge that is already reserved stays spent,
+            unless the engine had not been called yet; then it is given back.
         EngineFailed
-            Where the engine fails or is interrupted; the charge stays, likewise.
+            If the engine fails or is interrupted; the same holds for the charge.
 
         Examples
         --------
@@ -543,7 +544,7 @@ class Session:
         return kept_answers[0]
 
     def best_limits(self, query: Query, *, budget: Guarantee) -> int | None:
-        """Give the `max_rows` that a question about the one table would get here.
+        """Return the `max_rows` that a question about the session's only table would get.
 
         Parameters
         ----------
@@ -555,8 +556,8 @@ class Session:
         Returns
         -------
         int or None
-            None where the session has found no histogram of people by rows, or no bound can drop
-            rows.
+            None if the session has found no histogram of people by number of rows, or if no bound
+            can drop rows.
         """
         found, search = tuple(self._histograms.values()), getattr(self.unit, "search", None)
         if search is None or len(found) != 1 or not (query.drops_rows and query.bounded_by_rows):
@@ -579,9 +580,9 @@ class Session:
         what is left of the budget. `session.unit` stays as it is, and its own `max_rows` is not
         used.
 
-        The expected error is that of a count of rows in each group, from noise and from dropped
-        rows, of which each group is taken to have an equal part; where keys are private, it is that
-        of all groups together.
+        The expected error is that of a count of rows in each group. It has two parts: noise, and
+        dropped rows, which are assumed to be spread equally over the groups. With private keys it
+        is the error of all groups together.
 
         Parameters
         ----------
@@ -590,8 +591,8 @@ class Session:
         budget
             For the question and the search together.
         share
-            The part of it, between 0 and 1, that is spent now, on a private histogram of people by
-            number of rows. Which bound errs least is computed of that.
+            The share of it, between 0 and 1, that is spent now on a private histogram of people by
+            number of rows. The bound is computed from that histogram.
         keys, level_weights
             For the GROUP BY of a SELECT, as `sql` takes them.
 
@@ -603,7 +604,7 @@ class Session:
         Raises
         ------
         InvalidParameter
-            As `evaluate`, and where no bound on rows can drop any, or another one can.
+            As `evaluate`, and if no bound on rows can drop any, or if another bound can.
         WrongUnit, BudgetExceeded, SourceChanged, EngineFailed
             As `evaluate`.
         """
@@ -643,20 +644,20 @@ class Session:
         keys: GivenKeys = None,
         level_weights: GivenLevelWeights = None,
     ) -> Guarantee:
-        """Compute the least budget with which `evaluate` reaches these standard errors; free.
+        """Compute the least budget that reaches these standard errors; free.
 
-        It reads no data. The number is rounded up to three digits. The aggregates keep their
-        weights.
+        It reads no data. Pass the budget on to `evaluate`. The number is rounded up to three
+        digits. The aggregates keep their weights.
 
         Parameters
         ----------
         query
             A question or a SELECT.
         error
-            The standard error wanted, in the units of the answers, a number or by aggregate; of
-            tables with margins that of the finest level.
+            The target standard error, in the units of the answers: one number, or one by aggregate.
+            For tables with margins it is that of the finest level.
         kind
-            The class of the budget, PureDP, ZCDP or another; by default that of the account.
+            The class of the budget, such as PureDP or ZCDP; by default that of the account.
         delta
             Of the budget; ApproxDP needs one.
         assuming, keys, level_weights
@@ -697,10 +698,10 @@ class Session:
         return least_budget(one, make, targets_of(error, one), assumed)
 
     def find_bounds(self, table: str | Query, column: str, *, budget: Guarantee) -> Bounds:
-        """Find privately a range that few people have values outside of, and pay for it.
+        """Find a range that holds the values of almost all people, privately, and pay for it.
 
-        The bounds are round numbers, and public from now on: write them with an aggregate, or
-        declare them in `columns=` of later sessions. `explain` forecasts the same question,
+        The bounds are round numbers and public from then on. Pass them to an aggregate, or declare
+        them in `columns=` of later sessions. `explain` forecasts the same question,
         `session.table(...).agg(range=unacorda.find_bounds(column))`.
 
         Parameters
@@ -739,9 +740,9 @@ class Session:
     ) -> Description:
         """Take a first look at a table: ranges, means, quantiles and pictures of its columns.
 
-        What undeclared columns of text hold is put to a private vote, and undeclared ranges are
-        found privately. All of it together costs at most the budget. Printing it gives a page of
-        text, `to_html()` one with pictures.
+        The values of undeclared text columns, and undeclared ranges, are found privately.
+        Everything together costs at most the budget. Printing the description gives a page of text;
+        `to_html()` gives one with pictures.
 
         Parameters
         ----------
@@ -750,10 +751,10 @@ class Session:
         budget
             A guarantee: the most that all questions may cost together.
         only, skip
-            Columns to look at, and to leave out. Columns that are named as ids or row numbers are
-            left out unless `only` names them.
+            Columns to include, and columns to leave out. Columns with names of ids or row numbers
+            are left out unless `only` names them.
         progress
-            Called with the number of questions done, and of all.
+            A function that is called with the number of questions done and the number of all.
 
         Returns
         -------
@@ -765,7 +766,7 @@ class Session:
         InvalidParameter, WrongUnit, SourceChanged, EngineFailed
             As `evaluate`.
         BudgetExceeded
-            Where the budget is more than is left, before the first question.
+            If the budget is more than is left, before the first question.
         """
         from unacorda.query.describe import describe
 
@@ -783,25 +784,25 @@ class Session:
         target: str,
         weight: str | None = None,
     ) -> M:
-        """Fit a model of `unacorda.inference` to a table, by noisy sums: no row leaves the engine.
+        """Fit a model of `unacorda.inference` by noisy sums; no row leaves the engine.
 
-        Too few people are no error: by the number of rows as it was released, intervals are
-        infinite then, and `cannot_` says why.
+        Too few people raise no error. If the released number of rows is too small, intervals are
+        infinite and `cannot_` gives the reason.
 
         Parameters
         ----------
         model
-            Such as LinearRegression(budget=...). It is changed and handed back. Its whole budget is
-            reserved once, before the engine runs, and a fit that fails keeps it. Bounds that it is
-            not given are those of `columns=`; where there are none they are found, for its
-            `bounds_share`.
+            Such as LinearRegression(budget=...). It is fitted in place and returned. Its whole
+            budget is reserved before the engine runs, and stays spent if the fit fails. Bounds that
+            it lacks are those of `columns=`; where there are none, they are found privately with
+            its `bounds_share`.
         table
             Its name, or a question begun with `table`.
         features, target
-            Columns or expressions. A row in which one of them is missing counts nowhere.
+            Columns or expressions. Rows in which one of them is missing are not used.
         weight
-            A column or expression, of each row's weight in [0, 1]: what is outside is clamped to
-            it, what is missing is 0.
+            A column or expression with each row's weight in [0, 1]. Values outside are clamped;
+            missing ones are 0.
 
         Returns
         -------
@@ -811,7 +812,7 @@ class Session:
         Raises
         ------
         InvalidParameter
-            As `evaluate`, and for what the model cannot use, such as columns of text.
+            As `evaluate`, and for columns that the model cannot use, such as text.
         WrongUnit, BudgetExceeded, SourceChanged, EngineFailed
             As `evaluate`.
         """
@@ -836,43 +837,42 @@ class Session:
         budget: Guarantee | None = None,
         kept: Number | None = None,
     ) -> Series:
-        """Ask the same of a table that grows, every day, for one price that is paid now.
+        """Ask the same question of a growing table at every step, for one price paid now.
 
-        Protected is a person with all rows that they will ever have. The whole budget is reserved
-        when the series is opened, which reads nothing; `answer(day)` then costs nothing further. By
-        its name alone a later session, in any process, continues where the ledger stands. See
-        docs/over-time.md.
+        A person is protected with all rows that they will ever have. Opening the series reserves
+        the whole budget and reads no data; each `answer(day)` then costs nothing. A later session,
+        in any process, continues the series by its name. See docs/over-time.md.
 
-        You promise that rows are only added, and that their dates, ids and what decides whether a
-        row counts (`where`, joins, other groups than are listed) never change. A late row has a
-        late date.
+        You promise that rows are only added. Their dates and ids must not change, nor anything that
+        decides whether a row counts (`where`, joins, groups that are not listed). A row that
+        arrives late must have a late date.
 
         Parameters
         ----------
         query
-            Counts of rows, sums with bounds and people so far, of one table, by groups with public
+            Counts of rows, sums with bounds and counts of people so far, over one table, by public
             keys.
         name
             Of the series in the ledger.
         by
-            A column of dates, when a row became visible. Rows without a date count nowhere.
+            A column with the date at which a row became visible. Rows without a date are not used.
         every
             The length of a step: 'hour', 'day', 'week' or 'month'.
         start
-            The first step. Rows before it count nowhere.
+            The first step. Earlier rows are not used.
         steps
-            How many steps there will be; None without an end, where no totals are wanted.
+            The number of steps; None for a series without an end, if totals are not wanted.
         person
-            Which rows of a person count. It is not needed for `count_people`, which counts each at
-            their first row, nor where single rows are protected.
+            The contribution bounds of a person. They are not needed for `count_people`, which
+            counts each person at their first row, nor where the unit is a row.
         wanted
-            What the noise is made for: 'totals', 'steps', `unacorda.window(28)`, or several of
-            them.
+            The answers that the noise is optimized for: 'totals', 'steps', `unacorda.window(28)`,
+            or several of them.
         budget
             A guarantee: the price of all answers.
         kept
-            The share of the budget, such as 0.05, that measures what share of rows the bound keeps
-            (`answers.kept()`), where there is an end; by default nothing is spent on it.
+            The share of the budget, such as 0.05, that measures which share of rows the bounds keep
+            (`answers.kept()`); only for a series with an end. By default nothing is spent on it.
 
         Returns
         -------
@@ -888,7 +888,7 @@ class Session:
         BudgetExceeded
             Where the account has less left.
         LedgerMismatch
-            For a name that stands for another plan.
+            For the name of a series with another plan.
         """
         from unacorda.query.series.stream import open_series
 
@@ -909,7 +909,7 @@ class Session:
         return open_series(self._context, name, plan)
 
     def explain_over_time(self, query: Query, **asked: Any) -> SeriesForecast:
-        """Forecast what `over_time` with these arguments would cost and by how much it errs; free.
+        """Forecast the cost and the errors of `over_time` with these arguments; free.
 
         It reads no data.
 
@@ -944,25 +944,25 @@ class Session:
         share: Number = "0.1",
         **asked: Any,
     ) -> SuggestedSteps:
-        """Find contribution bounds for a series by the rows before its start, and pay for it.
+        """Find contribution bounds for a series from the rows before its start, and pay for it.
 
         Too large a bound adds noise, and too small a one drops rows. A `share` of the budget is
         spent now, on a private histogram of people by number of rows in the `before` steps before
-        the start. Of bounds by powers of two, for good and anew in each `before` steps, the one is
-        taken that errs least if people go on as before; each row is taken for a step of its own.
-        Then `session.over_time(query, person=found.person, budget=found.budget, ...)` opens the
-        series for what is left of the budget.
+        the start. The candidates are powers of two, for the whole series or anew in each `before`
+        steps. The one with the least error is chosen, as if people went on as before and each row
+        had its own step. Then `session.over_time(query, person=found.person, budget=found.budget,
+        ...)` opens the series for what is left of the budget.
 
         Parameters
         ----------
         query
             As in `over_time`.
         before
-            The number of steps before the start that are looked at, from 1 to 10,000.
+            How many steps before the start are read, from 1 to 10,000.
         budget
             For the series and the search together.
         share
-            The part of it, between 0 and 1, that is spent now.
+            The share of it, between 0 and 1, that is spent now.
         **asked
             `by`, `every`, `start`, `steps` and `wanted`, as of `over_time`.
 
@@ -974,7 +974,7 @@ class Session:
         Raises
         ------
         InvalidParameter
-            As `over_time`, and where single rows are protected or limits by group are set.
+            As `over_time`, and if the unit is a row or has bounds by group.
         WrongUnit, BudgetExceeded, SourceChanged, EngineFailed
             As `evaluate`.
         """
@@ -1016,7 +1016,7 @@ class Session:
     ) -> Release:
         """Answer a SELECT: COUNT, SUM, AVG, MIN, MAX, MEDIAN, QUANTILE with WHERE and GROUP BY.
 
-        ORDER BY and LIMIT arrange what is released. See docs/sql.md.
+        ORDER BY and LIMIT are applied to the release. See docs/sql.md.
 
         Parameters
         ----------
@@ -1025,9 +1025,10 @@ class Session:
         budget
             A guarantee: the most that the answer may cost.
         keys
-            For each column of GROUP BY its public values, where they are not declared already, or
-            `unacorda.private_keys()`, also for all such columns at once; or a public table with
-            columns named as they are selected; or one list, as `group_by` takes it.
+            The keys of GROUP BY: by column, its public values (unless they are declared already) or
+            `unacorda.private_keys()`; or `private_keys()` once for all such columns; or a public
+            table with the columns as they are named in the SELECT; or one list, as `group_by` takes
+            it.
         level_weights
             Of ROLLUP and CUBE, as `group_by` takes them.
         kept
@@ -1067,7 +1068,7 @@ class Session:
     def read_sql(
         self, text: str, *, keys: GivenKeys = None, level_weights: GivenLevelWeights = None
     ) -> tuple[Query, Select]:
-        """Read the question that a SELECT asks, and the SELECT itself, without data or budget.
+        """Parse a SELECT into a question and the SELECT itself, without data or budget.
 
         Parameters
         ----------
@@ -1077,7 +1078,7 @@ class Session:
         Returns
         -------
         tuple of Query and Select
-            The question, and how its release is arranged.
+            The question, and the SELECT that is applied to its release.
 
         Raises
         ------
@@ -1089,14 +1090,14 @@ class Session:
         return self._admission.asked(query), select
 
     def read_json(self, question: str | Mapping[str, Any]) -> Query:
-        """Read the question that JSON asks, without data or budget.
+        """Read a question from JSON, without data or budget.
 
         Parameters
         ----------
         question
-            The text, or the object that it holds, as `Query.to_json` writes it: a table, its steps,
-            group_by and aggregates by the names of the methods and functions. Numbers are decimals,
-            or texts such as "1/3". See docs/questions.md.
+            The text, or its parsed object, as `Query.to_json` writes it: a table, its steps,
+            `group_by` and aggregates, under the names of the methods and functions. Numbers are
+            decimals, or strings such as "1/3". See docs/questions.md.
 
         Returns
         -------
@@ -1106,7 +1107,7 @@ class Session:
         Raises
         ------
         InvalidParameter, UnsafeExpression
-            For what is no question; `pointer` says where in the object.
+            If it is not a question; `pointer` gives the place in the object.
 
         Examples
         --------
@@ -1133,10 +1134,10 @@ class Session:
         max_parts: int = 1,
         name: str | None = None,
     ) -> dict[Key, Self]:
-        """Open sub-sessions by key over parts of the people, in any order, each to be split again.
+        """Open one sub-session per key, for questions about parts of the data in any order.
 
-        Every person is bounded, once for all questions, to at most `max_parts` of the parts that
-        they have rows in. See docs/rows.md.
+        Each person's rows are kept in at most `max_parts` parts, the same ones for all questions. A
+        sub-session may be split again. See docs/rows.md.
 
         Parameters
         ----------
@@ -1145,15 +1146,15 @@ class Session:
         keys
             Public values of the column.
         budget
-            A guarantee: what each sub-session may spend. Of this session's budget, the `max_parts`
-            largest spends together are debited as they grow.
+            A guarantee: the most that each sub-session may spend. This session is debited the sum
+            of the `max_parts` largest spends, as they grow.
         max_parts
             The most parts of one person, from 1 on.
         name
-            Of a split that the ledger shall know again. Any session that gives it continues with
-            the same parts and with what they have spent, for the same data alone (a file that
-            changed is refused; of a data frame it cannot be checked). Without a name each split is
-            a new one, with a charge of its own.
+            A name by which the ledger keeps the split. A later session that gives it continues with
+            the same parts and their spending. The data must be the same: a changed file is refused,
+            but a data frame cannot be checked. Without a name each split is new and is charged
+            anew.
 
         Returns
         -------
@@ -1167,7 +1168,7 @@ class Session:
         WrongUnit
             For a budget of a class that the account does not take.
         LedgerMismatch
-            For a name that is another split's.
+            For the name of another split.
 
         Examples
         --------
@@ -1206,17 +1207,17 @@ class Session:
         return children
 
     def for_analyst(self, name: str, budget: Guarantee | None = None) -> Self:
-        """Open a sub-session whose spending is debited here too, and ends at a limit of its own.
+        """Open a sub-session with a limit of its own; its spending is debited here too.
 
-        Nothing is set aside: together the limits may be more than there is.
+        No budget is reserved: the limits may add up to more than the session's budget.
 
         Parameters
         ----------
         name
-            Of an analyst or a project, noted with every entry.
+            The name of an analyst or a project, noted with every entry.
         budget
-            The limit, kept by the ledger: later left out or equal, until `Ledger.change_limit` sets
-            another one.
+            The limit, which the ledger keeps. Later calls omit it or give the same one, until
+            `Ledger.change_limit` changes it.
 
         Returns
         -------
@@ -1226,9 +1227,9 @@ class Session:
         Raises
         ------
         InvalidParameter
-            Where the name has no limit yet, and below a part or another analyst.
+            If the name has no limit yet, or in a sub-session of a part or of another analyst.
         LedgerMismatch
-            For another limit than the ledger has.
+            If the ledger has another limit.
         WrongUnit
             For a limit of a class that the account does not take.
 
@@ -1260,7 +1261,7 @@ class Session:
         return self._child(ledger.scoped(sub_account=name), _notes=notes)
 
     def for_purpose(self, purpose: str) -> Self:
-        """Open the same session with a purpose, noted with every entry after the session's own.
+        """Open the same session with a purpose that is noted with every entry.
 
         Parameters
         ----------
@@ -1270,7 +1271,7 @@ class Session:
         Returns
         -------
         Session
-            With the same account.
+            With the same account; the purpose follows the session's own.
 
         Raises
         ------
@@ -1282,14 +1283,15 @@ class Session:
         return self._child(self._ledger, _notes=notes)
 
     def interrupt(self) -> None:
-        """End what the engine runs now, for all sessions of these tables, as their timeout would.
+        """Interrupt the engine's running calls, for all sessions of these tables.
 
-        Such questions raise EngineFailed, and what they cost stays spent; later ones are answered.
+        Interrupted questions raise EngineFailed, as after a timeout, and their cost stays spent.
+        Later questions are answered.
         """
         self._engine.interrupt()
 
     def close(self) -> None:
-        """Release the engine and a ledger that this session opened. Nothing spent comes back."""
+        """Close the engine and a ledger that this session opened. Spent budget stays spent."""
         self._closed = True
         if not self._above:
             self._engine.close()

@@ -1,10 +1,10 @@
-"""A question about rows, built step by step, and several that are asked together.
+"""Questions about rows, built step by step, and batches of them.
 
-Questions with the same table, steps, groups and keys read the same rows, which are bound alike, so
-that their aggregates can stand side by side: one relation is bounded, and every exact integer is
-counted over it. Each aggregate's sensitivity is what it is alone, since a unit's rows in the
-relation keep to the same limits; only which of them are kept may differ. Others are scanned
-apart, and so is a question with private keys, which finds keys of its own.
+Questions with the same table, steps, groups and keys read the same rows under the same contribution
+bounds. They share one scan: one relation is bounded, and every exact integer is counted over it.
+Each aggregate has the sensitivity that it has alone, since a unit's rows in the relation keep the
+same bounds; only which rows are kept may differ. Other questions have scans of their own. So has a
+question with private keys, which finds its own keys.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -83,24 +83,24 @@ class Reads:
 class Query:
     """A question about rows, built step by step; every step returns a new value.
 
-    It is made by `session.table(...)`. `where`, `derive`, `join`, `union`, `explode` and `group_by`
-    may stand in any sensible order; `agg` ends it. Nothing private is read and nothing is spent
-    until `session.evaluate`.
+    `session.table(...)` begins one. `where`, `derive`, `join`, `union`, `explode` and `group_by`
+    follow in any sensible order, and `agg` ends it. Nothing private is read and nothing is spent
+    before `session.evaluate`.
 
     Attributes
     ----------
     rows, unit
-        What is asked about, and what is protected.
+        The rows, and the privacy unit.
     groups, keys
-        The groups, and the keys of those whose keys are public.
+        The groups, and the keys of the groups with public keys.
     private
         How the keys of the other groups are found.
     margins
-        Which sums over groups are answered too, so that all add up.
+        Which sums over groups are answered too, consistently with the groups.
     level_weights
-        Parts of the budget for each level of these, where the caller chose them.
+        Each level's share of the budget, where the caller chose it.
     aggregates, asked
-        The aggregates, and as the caller gave them.
+        The aggregates, resolved and as the caller gave them.
 
     Examples
     --------
@@ -164,7 +164,7 @@ class Query:
 
     @property
     def scope(self) -> TableSchema:
-        """What names mean after all steps."""
+        """The columns that names refer to after all steps."""
         return self.rows.scope
 
     def where(self, condition: Written) -> Query:
@@ -178,14 +178,14 @@ class Query:
         Returns
         -------
         Query
-            The question about these rows alone.
+            The question about these rows only.
 
         Raises
         ------
         UnsafeExpression
             For SQL that is no safe row-wise expression; the message has a hint.
         InvalidParameter
-            For an unknown column, and for what is no condition.
+            For an unknown column, and for an expression that is not a condition.
         """
         self._open("where")
         return dataclasses.replace(self, rows=self.rows.where(expression_text(condition)))
@@ -193,12 +193,12 @@ class Query:
     def derive(self, /, **columns: Written) -> Query:
         """Add columns made by row-wise expressions: `derive(bmi="weight / (height * height)")`.
 
-        Later ones may use earlier ones.
+        A column may use those before it.
 
         Parameters
         ----------
         **columns
-            By new name the expression: SQL text or an expression of `unacorda.col`.
+            The expression of each new name: SQL text, or an expression of `unacorda.col`.
 
         Returns
         -------
@@ -229,20 +229,20 @@ class Query:
     ) -> Query:
         """Turn every row into one for each part of a text: `explode("tags", most=5)`.
 
-        Where people are protected, their limits hold for the rows that are split, and again for
-        what comes out. Where single rows are, the noise of counts and sums grows with `most`. One
-        row becomes at most 1,000 by all steps and joins of a question together.
+        If the unit is a person, their contribution bounds hold for the rows before and after the
+        step. If it is a row, the noise of counts and sums grows with `most`. All steps and joins of
+        a question together make at most 1,000 rows of one.
 
         Parameters
         ----------
         column
             A column or expression of text. Rows where it is NULL are dropped.
         separator
-            The text between two parts.
+            The text that separates two parts.
         most
-            How many parts of a row count, the first ones; it must be given.
+            How many parts of a row to keep, from the first on. Required.
         into
-            The name of the column of parts, which by default replaces the column that was split.
+            The name of the column of parts; by default they replace the column.
 
         Returns
         -------
@@ -269,26 +269,27 @@ class Query:
     ) -> Query:
         """Join columns of another table.
 
-        Where people are protected, their limits hold for the joined rows, and before that for those
-        that match several public ones, 1,000 at most. A single row that is protected may match
-        several, and then counts as so many.
+        If the unit is a person, their contribution bounds hold for the joined rows, and also for
+        the rows before a join in which one matches several public rows, 1,000 at most. If the unit
+        is a row, one that matches several counts as so many.
 
         Parameters
         ----------
         other
-            The name of a public table of the session, whose rows may be joined on any columns; or
-            rows of another private table, `session.table(...)`, which are joined on the person's
-            id, so that all rows that match are theirs.
+            The name of a public table of the session, which may be joined on any columns; or rows
+            of another private table, `session.table(...)`, which are joined on the person's id, so
+            that all matching rows belong to the same person.
         on
-            The columns to compare, by one name in both or `{left: right}`; of private tables by
-            default the id, to which others may be added. NULL matches nothing.
+            The columns to compare, by a name that both have or as `{left: right}`. For private
+            tables the default is the id, to which others may be added. NULL matches nothing.
         how
-            "inner" drops rows that match none, "left" keeps them with NULLs.
+            "inner" drops rows without a match; "left" keeps them with NULLs.
         columns
-            Which columns to take along, all others by default; `{new name: its name}`.
+            Which columns of the other table to keep, by default all; `{new name: its name}`
+            renames.
         max_rows
-            Of private tables how many rows of a person enter the join, from each side; their
-            product is at most 1,000.
+            For private tables, how many rows of a person enter the join from each side. The product
+            is at most 1,000.
 
         Returns
         -------
@@ -311,10 +312,10 @@ class Query:
         return dataclasses.replace(self, rows=rows)
 
     def union(self, other: Query) -> Query:
-        """Take the rows of both, with the columns that both have: `union(session.table("b"))`.
+        """Append the rows of another question, with the columns that both have.
 
-        A person's limits hold for their rows of both together. Where single rows are protected and
-        one table stands on both sides, its rows count twice.
+        It is UNION ALL: `union(session.table("b"))`. A person's contribution bounds hold for both
+        together. If the unit is a row and both sides read the same table, its rows count twice.
 
         Parameters
         ----------
@@ -329,26 +330,25 @@ class Query:
         Raises
         ------
         InvalidParameter
-            For rows of another session, and for columns of two types.
+            For rows of another session, and for columns whose types differ.
         """
         self._before_groups("union")
         rows = united(self.rows, self._beside("union", other))
         return dataclasses.replace(self, rows=rows)
 
     def per_person(self, /, **values: PersonValue) -> Query:
-        """Make one row of each person, with values over all of their rows.
+        """Aggregate to one row per person, with values over all of their rows.
 
         `labs.per_person(highest=unacorda.max_("value"), ever=unacorda.any_("test = 'smoke'"))`. No
-        row is left out and none is sampled, however many a person has: the values are exact, and
-        noise is added for one row per person alone. What stands before is about rows, and what
-        follows about people: `where`, `derive`, `join`, `group_by` and `agg` know these values, and
-        the id, as their columns.
+        row is dropped or sampled, however many a person has. The values are exact, and the noise is
+        that of one row per person. Steps before this one are about rows, and steps after it about
+        people: their columns are these values and the id.
 
         Parameters
         ----------
         **values
-            By new name what `min_`, `max_`, `sum_`, `mean_`, `count_`, `any_`, `all_`, `first_` or
-            `last_` gives.
+            For each new name a value made by `min_`, `max_`, `sum_`, `mean_`, `count_`, `any_`,
+            `all_`, `first_` or `last_`.
 
         Returns
         -------
@@ -358,7 +358,7 @@ class Query:
         Raises
         ------
         InvalidParameter
-            Where the unit has no id, and after a step that may make several rows of one.
+            If the unit has no id, and after a step that may turn one row into several.
         MissingBound
             For sums and means of numbers without public bounds.
 
@@ -385,9 +385,9 @@ class Query:
         margins: Literal["rollup", "cube"] | None = None,
         level_weights: GivenLevelWeights = None,
     ) -> Query:
-        """Answer once for each public key; every key is answered, also where it has no rows.
+        """Group the answers by keys; every public key gets an answer, even without rows.
 
-        Rows with other values are left out of the question.
+        Rows with other values are not part of the question.
 
         Parameters
         ----------
@@ -395,24 +395,25 @@ class Query:
             Columns or expressions, each an argument.
         keys
             For one column a list of values; for several a mapping of lists (all combinations) or a
-            list of tuples. A public table does as well, in place of a list or of them all: a data
-            frame, an Arrow table, `Csv` or a path of a CSV or Parquet file, each of whose lines is
-            one key, in columns called as those of the group. Columns declared as `Categories`, and
-            boolean columns, need no keys. With `unacorda.private_keys()` in place of a list, or of
-            them all, the keys that enough people have are found, and answered.
+            list of tuples. A public table may replace one list or all of them: a data frame, an
+            Arrow table, `Csv` or a path of a CSV or Parquet file. Each of its rows is one key, in
+            columns named as those of the group. Columns declared as `Categories` and boolean
+            columns need no keys. `unacorda.private_keys()` in place of one list or of all finds the
+            keys that enough people have, and answers those.
         margins
-            Answer sums over columns too, from noise at every level, fitted so that all tables add
-            up. "rollup": a total, and by the first column, the first two, ...; keys may be any
-            tuples. "cube": by every subset of the columns, of which the keys are all combinations.
-            Counts and sums can be asked, which add up; people too, where each has rows in one group
-            at most. Private keys are found of the combinations, and the sums are those over what is
-            found. The release has the columns of each line in `margin`, and NULL in the others.
+            Answer sums over columns too. Noise is added at every level, and least squares makes all
+            tables consistent. "rollup" gives a total, then groups by the first column, by the first
+            two, and so on; keys may be any tuples. "cube" groups by every subset of the columns,
+            with all combinations as keys. It needs aggregates that add up: counts and sums, and
+            people if each has rows in at most one group. Private keys are found among the
+            combinations, and the sums are over the found ones. Each row of the release names its
+            columns in `margin`, and has NULL in the others.
         level_weights
-            With margins: each level's part of the budget relative to the others', in the order of
-            the release: of a rollup coarse to fine; of a cube the total, each column, each pair,
-            .... Left out, no level errs more than one asked by itself with an equal part, and all
-            numbers together err as little as can then be. With "overall" they err as little as can
-            be at all, coarse levels more and the finest less.
+            With margins: each level's share of the budget relative to the others', in the order of
+            the release: for a rollup from coarse to fine; for a cube the total, each column, each
+            pair, .... Left out, no level errs more than one asked by itself with an equal part, and
+            all numbers together err as little as can then be. With "overall" they err as little as
+            can be at all, coarse levels more and the finest less.
 
         Returns
         -------
@@ -422,7 +423,8 @@ class Query:
         Raises
         ------
         InvalidParameter
-            For an unknown column, keys that are missing or do not fit, and a second `group_by`.
+            For an unknown column, for keys that are missing or do not fit, and for a second
+            `group_by`.
 
         Examples
         --------
@@ -463,14 +465,14 @@ class Query:
         )
 
     def agg(self, /, *unnamed: object, **aggregates: Aggregate) -> Query:
-        """Name the aggregates to answer, by the names that their columns get in the release.
+        """Choose the aggregates to answer, by their column names in the release.
 
         The budget of the question is allocated to them by their weights.
 
         Parameters
         ----------
         **aggregates
-            By name what `unacorda.count()`, `sum()`, `mean()` or another makes.
+            An aggregate for each name: `unacorda.count()`, `sum()`, `mean()` or another.
 
         Returns
         -------
@@ -544,38 +546,40 @@ class Query:
         rows: int | None = None,
         **unknown: object,
     ) -> Synthesis[Query]:
-        """Ask for synthetic rows: tables of counts over few columns are close to the true ones.
+        """Ask for synthetic rows whose counts over few columns are close to the true ones.
 
-        `session.explain(...)` of it is free, `session.evaluate(...)` makes it: a whole budget is
-        reserved once, no row leaves the engine, and the errors of the finished rows are measured.
-        A row of the result is a row of the table, not a person. See docs/synthesis.md.
+        `session.explain(...)` forecasts the result for free; `session.evaluate(...)` generates it.
+        The whole budget is reserved once, no row leaves the engine, and the errors of the finished
+        rows are measured. A row of the result stands for a row of the table, not for a person. See
+        docs/synthesis.md.
 
         Parameters
         ----------
         columns
-            Columns or expressions. Those declared as Categories have their values as cells and one
-            for all others; booleans false, true and NULL; numbers and dates those of `bins`.
+            Columns or expressions. The cells of a column declared as Categories are its values and
+            one for all others; those of a boolean are false, true and NULL; those of numbers and
+            dates are given by `bins`.
         bins
-            By column the edges of bins, or how many, for which edges are found privately in the
-            public range; of texts their values, or `unacorda.private_keys()` to find them, as for
-            columns declared as Text.
+            By column the edges of the bins, or their number; then the edges are found privately in
+            the public range. For text columns their values, or `unacorda.private_keys()` to find
+            them, as is done for columns declared as Text.
         workload
-            The tables whose errors count: all of this many columns, or a list of names.
+            The tables whose errors matter: all tables over this many columns, or a list of names.
         weights
-            By table how much it counts; 1 by default.
+            The weight of each table; 1 by default.
         never
-            Conditions that no row meets, "sex = 'M' AND pregnant" or {"sex": "M", "pregnant":
-            True}.
+            Conditions that no row satisfies, such as "sex = 'M' AND pregnant" or {"sex": "M",
+            "pregnant": True}.
         report
             The share of the budget that measures errors.
         finding
-            The share that finds edges and texts, in equal parts.
+            The share of the budget that finds edges and texts, in equal parts.
         watch
-            Called after each round.
+            A function that is called after each round.
         max_cells
-            The most cells of a measured table, and of all tables that must be kept together.
+            The most cells in a measured table, and in all tables that must be kept together.
         rows
-            How many are drawn, by default as many as there seem to be.
+            How many rows are drawn; by default the estimated number.
         **unknown
             Refused, with the nearest argument as a hint.
 
@@ -588,7 +592,7 @@ class Query:
         ------
         InvalidParameter
             For columns whose cells are neither public nor can be found, for tables and conditions
-            of more cells than `max_cells`, and for other arguments.
+            with more cells than `max_cells`, and for other arguments that do not fit.
         """
         from unacorda.query.plan.synthesis import synthesis_of
 
@@ -615,9 +619,9 @@ class Query:
         )
 
     def with_kept(self, share: Number) -> Query:
-        """Ask also what share of the rows is kept, for this share of the question's budget.
+        """Also measure the share of rows kept, with this share of the question's budget.
 
-        The question stays as it is where no contribution bound can drop a row.
+        The question does not change if no contribution bound can drop a row.
 
         Parameters
         ----------
@@ -650,7 +654,7 @@ class Query:
     def with_max_rows(self, max_rows: int) -> Query:
         """Ask the same question with another bound on the rows of a person.
 
-        The noise is that for this bound. A session takes the question as its own.
+        The noise is that of this bound. The session answers the question with it.
 
         Parameters
         ----------
@@ -665,7 +669,7 @@ class Query:
         Raises
         ------
         InvalidParameter
-            For a number out of its range, and for a question about single rows.
+            For a number out of its range, and if the unit is a row.
         """
         if not isinstance(self.unit, Person):
             expected = "a question about people: Person('id', max_rows=...)"
@@ -678,7 +682,7 @@ class Query:
     def only(
         self, *, groups: tuple[Group, ...] = (), keys: tuple[tuple[Key, ...], ...] = ((),)
     ) -> Query:
-        """Return the same rows with some groups alone, and no aggregates yet.
+        """Return the same rows with some groups only, and no aggregates yet.
 
         Parameters
         ----------
@@ -711,16 +715,16 @@ class Query:
 
     @property
     def aside(self) -> frozenset[str]:
-        """The names of aggregates that are no columns of a release."""
+        """The names of aggregates that are not columns of the release."""
         return frozenset(
             name for name, a in self.aggregates.items() if isinstance(a, RowsKept) and a.aside
         )
 
     @property
     def drops_rows(self) -> bool:
-        """Whether contribution bounding can drop rows of which something is counted.
+        """Whether contribution bounding can drop rows that an aggregate reads.
 
-        By what is public. People are counted from all of their rows.
+        This is public. People are counted from all of their rows.
         """
         if not isinstance(self.limited, Person) or (self.aggregates and not self.samples_rows):
             return False
@@ -730,7 +734,7 @@ class Query:
 
     @property
     def bounded_by_rows(self) -> bool:
-        """Whether no other contribution bound than that on all rows of a person can drop rows."""
+        """Whether only the bound on all rows of a person can drop rows."""
         if not isinstance(self.limited, Person):
             return True
         steps = steps_of(self.limited, cells=self.cells)
@@ -761,7 +765,7 @@ class Query:
 
     @property
     def reach(self) -> Reach:
-        """How far one unit reaches into the question."""
+        """The contribution bounds of one unit in the question."""
         return Reach.of(self.limited, cells=self.cells, most=self.rows.most)
 
     @property
@@ -789,19 +793,20 @@ class Query:
         return _once(reads.measures for reads in self.reads.values())
 
     def rows_read(self, names: Mapping[str, str]) -> dict[str, frozenset[str] | None]:
-        """Return by aggregate the conditions of which a row fulfils one where it is read.
+        """Return by aggregate the conditions of the rows that it reads.
 
-        Counts of people are not among them, which are not of the rows that limits keep.
+        A row is read if it meets one of them. Counts of people are left out, as they do not read
+        the bounded rows.
 
         Parameters
         ----------
         names
-            Of each aggregated expression its column.
+            The column of each aggregated expression.
 
         Returns
         -------
         dict
-            SQL of conditions by aggregate; None where every row is read.
+            SQL of the conditions by aggregate; None where every row is read.
         """
         found: dict[str, frozenset[str] | None] = {}
         for name, aggregate in self.aggregates.items():
@@ -822,17 +827,17 @@ class Query:
         return {name: self.aggregates[name].filter for name in reading}
 
     def filtered(self, *, people: bool = False) -> Relation:
-        """Return the rows with the condition that all aggregates of rows have.
+        """Return the rows that meet the condition shared by all aggregates of rows.
 
         Parameters
         ----------
         people
-            Of counts of people instead.
+            Use the condition of counts of people instead.
 
         Returns
         -------
         Relation
-            The rows as they are where columns would be read in another way.
+            The rows unchanged if the condition would read columns in another way.
         """
         of_rows = self.filters
         names = self.aggregates.keys() - of_rows.keys() if people else of_rows.keys()
@@ -849,9 +854,9 @@ class Query:
 
     @property
     def filtered_late(self) -> tuple[str, ...]:
-        """Aggregates whose conditions are met only after limits have taken rows away.
+        """Aggregates whose conditions apply only after contribution bounding.
 
-        A condition that all have is met before that: rows that no aggregate reads are not kept.
+        A condition that all share applies before it: rows that no aggregate reads are not kept.
         """
         filters = self.filters
         common = len(set(filters.values())) == 1
@@ -859,12 +864,12 @@ class Query:
 
     @property
     def counts_people(self) -> bool:
-        """Whether an aggregate counts people, which takes all of their rows."""
+        """Whether an aggregate counts people, which reads all of their rows."""
         return any(isinstance(measure, PeopleCount) for measure in self.measures)
 
     @property
     def samples_rows(self) -> bool:
-        """Whether anything is read of the rows that a person's limits keep."""
+        """Whether any aggregate reads the bounded rows."""
         rowwise = any(not isinstance(measure, PeopleCount) for measure in self.measures)
         ladders = any(not ladder.overall for ladder in self.ladders)
         return rowwise or ladders or bool(self.rankings)
@@ -881,7 +886,7 @@ class Query:
 
     @property
     def lines(self) -> int:
-        """How many lines of the release a cell has."""
+        """How many rows of the release a cell has."""
         return max((a.lines for a in self.aggregates.values()), default=1)
 
     @property
@@ -896,31 +901,31 @@ class Query:
 
     @property
     def cells(self) -> int:
-        """How many cells there are, or more than any unit reaches where keys are private."""
+        """How many cells there are; with private keys, more than any unit contributes to."""
         return len(self.keys) if self.private is None else _ANY_CELLS
 
     @property
     def limited(self) -> Unit:
-        """The unit with the limit on groups that private keys set for this question."""
+        """The unit, with the bound on groups that private keys set for this question."""
         if self.private is None or self.private.max_groups is None or isinstance(self.unit, Row):
             return self.unit
         return self.unit.with_groups(self.private.max_groups)
 
     @property
     def released_groups(self) -> tuple[str, ...]:
-        """The columns of a release that say what a line is about."""
+        """The columns of a release that identify a row."""
         labels = tuple(group.label for group in self.groups)
         return labels if self.margins is None else (MARGIN, *labels)
 
     @property
     def released_keys(self) -> tuple[tuple[Key, ...], ...]:
-        """What each line of a release is about; `lines` of them have the same."""
+        """The key of each row of a release; `lines` of them share one."""
         tables = self._tables(self.keys)
         return self.keys if tables is None else tables.lines([g.label for g in self.groups])
 
     @property
     def numbers(self) -> int:
-        """How many numbers a release has, all lines and levels; of one key where keys are found."""
+        """How many numbers a release has at all levels; with private keys, for one key."""
         tables = None if self.private is not None else self._tables(self.keys)
         lines = len(self.keys) if tables is None else tables.size
         asked = (one for name, one in self.aggregates.items() if name not in self.aside)
@@ -941,7 +946,7 @@ class Query:
 
     @property
     def most_found(self) -> int:
-        """How many combinations of private keys can be answered; a function of the question."""
+        """How many combinations of private keys can be answered, from the question alone."""
         integers = max((a.integers for a in self.aggregates.values()), default=0)
         return max(_MOST_BINS // ((integers + 1) * len(self.keys)), 1)
 
@@ -987,12 +992,12 @@ class Query:
         return dataclasses.replace(self, aggregates=aggregates, asked=asked)
 
     def parts(self) -> dict[str, Fraction]:
-        """Each aggregate's part of the budget; with that of private keys they add up to 1."""
+        """Each aggregate's share of the budget; with that of private keys they add up to 1."""
         return {name: a.weight / self._weight for name, a in self.aggregates.items()}
 
     @property
     def keys_part(self) -> Fraction:
-        """The part of the budget that finds keys: 0 where all are public."""
+        """The share of the budget that finds keys; 0 if all are public."""
         return Fraction(0) if self.private is None else self.private.weight / self._weight
 
     @property
@@ -1001,14 +1006,14 @@ class Query:
         return sum((a.weight for a in self.aggregates.values()), found)
 
     def digest(self) -> str:
-        """SHA-256 of what is asked, a function of the question alone."""
+        """SHA-256 of the question."""
         return hashlib.sha256(json.dumps(self.to_dict()).encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
-        """The question in plain values, all that it can be put together from again.
+        """The question in plain values, from which it can be rebuilt.
 
-        What the digest is made of. Of the table it holds the columns that are used, with their
-        types and what was declared of them.
+        The digest is computed from it. It lists the table's columns that are used, with their types
+        and declarations.
         """
         rows = stated_rows(self.rows, self.names)
         steps = rows.pop("steps")
@@ -1032,7 +1037,7 @@ class Query:
         return found
 
     def to_json(self) -> str:
-        """The question as JSON text, which `Session.read_json` reads where there are such tables.
+        """The question as JSON text, which `Session.read_json` reads in a session with its tables.
 
         Raises InvalidParameter where an aggregate has no name there.
         """
@@ -1115,7 +1120,7 @@ class QueryBatch:
 
     @property
     def parts(self) -> dict[str, float]:
-        """By name each question's part of the budget."""
+        """Each question's share of the budget, by name."""
         whole = sum(self.weights)
         return {n: float(w / whole) for n, w in zip(self.names, self.weights, strict=True)}
 
@@ -1158,7 +1163,7 @@ class BatchPosition:
 
 @contextmanager
 def naming(name: str) -> Iterator[None]:
-    """Raise what is raised inside with the name of the question it is about."""
+    """Add the question's name to errors that are raised inside."""
     try:
         yield
     except UnacordaError as error:
@@ -1172,7 +1177,7 @@ def naming(name: str) -> Iterator[None]:
 
 
 def place_of(name: str | int, names: tuple[str, ...]) -> int:
-    """Which of several questions is meant by its name or number; InvalidParameter for none."""
+    """Find a question of a batch by its name or number; InvalidParameter for none."""
     if isinstance(name, str) and name in names:
         return names.index(name)
     if isinstance(name, int) and -len(names) <= name < len(names):
@@ -1181,7 +1186,7 @@ def place_of(name: str | int, names: tuple[str, ...]) -> int:
 
 
 def members_of(questions: object) -> dict[str, Any] | None:
-    """What a list or a mapping holds, by name ('0', '1', ... in a list); None for neither.
+    """The members of a list or a mapping by name ('0', '1', ... for a list); None for neither.
 
     Raises InvalidParameter where it is empty, too long, or a name is no text.
     """

@@ -1,18 +1,16 @@
-"""Records of releases, read from anyone's files and checked without the data.
+"""Records of releases, read from untrusted files and checked without the data.
 
-What is read here was written by anyone: every name, type and size is checked before use, nothing
-is looked up by a name from the file, and whatever does not fit is InvalidParameter, naming the
-place.
+Records are untrusted: every name, type and size is checked before use, and nothing is looked up by
+a name from the file. Anything that does not fit raises InvalidParameter, which names the place.
 
-What this shows: that the question in the file has the digest in the file, that this question under
-the stated request is given noise with just the stated event, and that this event costs just the
-stated charge; with a ledger, that the charge was debited for this question with this salt before it
-was answered. What it cannot show stands in `NOT_SHOWN`.
+The check shows three things: the question in the file has the digest in the file; under the stated
+request this question gets noise with exactly the stated event; and this event costs exactly the
+stated charge. With a ledger it also shows that the charge was debited for this question with this
+salt before it was answered. `NOT_SHOWN` lists what it cannot show.
 
-Of a record of several releases, a batch or a first look, each is computed again by itself. Releases
-that were asked together have one charge, and one salt by which that is seen. A session that found
-by itself how many rows of a person to keep paid for that before a look; the answers by which it did
-so stand in the record too.
+In a record of several releases (a batch or a description), each is computed again separately.
+Releases of one batch share one charge, and one salt that shows it. A session that found `max_rows`
+privately paid for that before it described the table; those answers are in the record too.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -77,7 +75,7 @@ _PACKAGES = ("numpy", "scipy", "duckdb", "sqlglot")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseRecord:
-    """What a file says of a release; only its form has been checked.
+    """The claims of a file about a release; only their form has been checked.
 
     query: the question as `Query.to_dict` wrote it; digest: its hash; salt: 32 hex digits; event:
     as its JSON text is read; request, charge: exact guarantees; software: versions by name; batch:
@@ -160,9 +158,9 @@ def _together_of(stated: Mapping[str, Any]) -> BatchPosition:
 
 
 def question_of(stated: Mapping[str, Any]) -> Query:
-    """The question that `Query.to_dict` wrote, put together as a session would, without data.
+    """Rebuild the question that `Query.to_dict` wrote, as a session would, without data.
 
-    Raises InvalidParameter and UnsafeExpression for one that no session would take.
+    Raises InvalidParameter and UnsafeExpression for a question that no session would accept.
     """
     names = {"unit", "steps", "groups", "keys", "aggregates"}
     sometimes = {"search", "private", "margins", "level_weights"}
@@ -237,7 +235,7 @@ def _parsed(text: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordCheck:
-    """One line of a report. outcome: `noted` is no fault, and only said; detail: how it differs."""
+    """One line of a report. outcome: `noted` is information, no fault; detail: what differs."""
 
     name: str
     outcome: Literal["ok", "differs", "noted"]
@@ -265,7 +263,7 @@ NOT_SHOWN = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What came out when a release was computed again as far as it can be without the data."""
+    """The result of computing a release again, as far as possible without the data."""
 
     checks: tuple[RecordCheck, ...]
 
@@ -290,14 +288,14 @@ class Verification:
 def verify_record(
     text: str, *, ledger: Ledger | None = None, dataset: str | None = None
 ) -> Verification:
-    """Compute a release, or a record of several, again from its JSON text, without the data.
+    """Check a release, or a record of several, from its JSON text, without the data.
 
-    text: as `Release.to_json`, `Batch.to_json` or `Description.to_json` wrote it. ledger: where the
-    charges should stand; dataset: in which account, by default in any. Of several releases each is
-    one line where nothing differs, and their charges must add up to what was spent; a first look
-    must tell their numbers, and what was paid before it. Raises
-    InvalidParameter for text that is no such record. A release that says something else than what
-    comes out is no error, but a `RecordCheck` that differs.
+    text: as `Release.to_json`, `Batch.to_json` or `Description.to_json` wrote it. ledger: the
+    ledger to look the charges up in; dataset: the account, by default any. With several releases,
+    each has one line if nothing differs, and their charges must add up to what was spent; a
+    description must state their numbers, and what was paid before it. Raises InvalidParameter for
+    text that is not such a record. A release whose claims differ from the computed ones raises no
+    error: its `RecordCheck` says that it differs.
 
     >>> import pandas as pd
     >>> import unacorda

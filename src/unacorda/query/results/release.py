@@ -1,4 +1,4 @@
-"""The answer, of one question or all of a batch: estimates, their errors, and what was spent."""
+"""Releases of a question or a batch: estimates, their errors, and the budget spent."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -55,35 +55,35 @@ class Release:
     groups
         Names of the group columns.
     keys
-        One tuple a row, in the order they were listed.
+        One tuple per row, in the order in which they were listed.
     answers
         By name, values with standard errors and 95% intervals, in the units of the question. They
-        are functions of the released values and public numbers.
+        are computed from the released values and public numbers alone.
     computed
-        Those of them that a SELECT makes of others, with their expressions.
+        The answers that a SELECT computes from others, with their expressions.
     request
-        The budget that was asked with.
+        The budget that was offered.
     charge
         What the account was debited.
     remaining, budget
-        What was left afterwards of the account's budget, and that budget.
+        What the account had left afterwards, and its whole budget.
     event
-        What was done, for any accountant.
+        The privacy event, for any accountant.
     provenance
-        How it was made, sentence by sentence.
+        How the answers were computed, sentence by sentence.
     salt
-        Of the pseudo-random choice of a person's rows.
+        The salt of the pseudo-random choice of a person's rows.
     reproducible
         Whether the noise came from a seed, and so protects no one.
     batch
-        Of several questions that were asked together, which one this is; charge and event are then
-        those of all.
+        The position in a batch; charge and event are then those of the whole batch.
     found
-        Which private keys appear how often; None where all were public.
+        How likely private keys are to appear; None if all keys were public.
     readings
-        Which values are clamped, and which answers have no interval, or one about something else.
+        Notes on values that are clamped, and on answers without an interval or with an interval for
+        something else.
     kept
-        The share of rows that contribution bounding kept, where it was asked for.
+        The share of rows that contribution bounding kept, if it was measured.
 
     Examples
     --------
@@ -140,7 +140,7 @@ class Release:
         return iter(self.to_dicts())
 
     def scalar(self) -> Any:
-        """The number of a release that holds one alone, as released.
+        """The number of a release with one row and one answer.
 
         Returns
         -------
@@ -150,7 +150,7 @@ class Release:
         Raises
         ------
         InvalidParameter
-            Where there are several rows or several answers.
+            If there are several rows or several answers.
         """
         one = len(self) == 1 and len(self.answers) == 1
         held = f"{len(self):,} rows of {', '.join(self.answers)}"
@@ -167,30 +167,30 @@ class Release:
     def clamped(self) -> Release:
         """Clamp impossible values: counts to at least 0, means to their bounds.
 
-        It is postprocessing: it costs nothing, makes each number likelier to be near the truth, and
-        makes averages of many of them biased, which the values as released are not. Every value
-        lies in its interval, and no interval shrinks to a point.
+        It is postprocessing and costs nothing. It brings each number closer to the truth, but
+        averages of many clamped numbers are biased; those of the released values are not. Every
+        value lies in its interval, and no interval shrinks to a point.
 
         Returns
         -------
         Release
-            The same but for these values.
+            The release with clamped values.
         """
         clamped = {name: answer.clamped() for name, answer in self.answers.items()}
         return replace(self, answers=clamped)
 
     def labels(self, name: str) -> dict[str, Sequence[Any]]:
-        """List what the lines of an answer are of, where their group does not say it: bins, values.
+        """List what distinguishes the rows of an answer within a group: bins, values.
 
         Parameters
         ----------
         name
-            Of the answer.
+            The answer's name.
 
         Returns
         -------
         dict
-            By column, such as `name_from` and `name_to`, one entry a line.
+            By column, such as `name_from` and `name_to`, one entry per row.
         """
         beside = self.answers[name].beside
         if self.query.lines == 1 and "value" not in beside:
@@ -198,11 +198,12 @@ class Release:
         return {f"{name}_{end}": list(column) for end, column in beside.items()}
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """List one dictionary a row.
+        """List one dictionary per row.
 
-        It has group columns, then for each aggregate its value `name`, its standard error `name_se`
-        and interval `name_low`, `name_high` (None where there is none); for a sum without bounds
-        also `name_from` and `name_to`, the found levels at which each person's total was clamped.
+        It has the group columns, then for each aggregate the value `name`, its standard error
+        `name_se` and its interval `name_low`, `name_high` (None where there is none). A sum without
+        bounds also has `name_from` and `name_to`, the levels that were found to clamp each person's
+        total.
         """
         table = self._table()
         return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
@@ -236,7 +237,7 @@ class Release:
         Parameters
         ----------
         name
-            Of the answer, needed where there are several.
+            The answer's name, needed if there are several.
         axes
             To draw on, such as those of `unacorda.plots.new_axes(size=(8, 5), dpi=200)`.
 
@@ -248,7 +249,7 @@ class Release:
         Raises
         ------
         InvalidParameter
-            For a name that is no answer's.
+            For an unknown name.
         MissingExtra
             Without matplotlib.
         """
@@ -263,9 +264,9 @@ class Release:
     def to_json(self) -> str:
         """The rows with everything that describes them, as JSON text.
 
-        Numbers that are not finite, which arithmetic of a SELECT can give, are null, as JSON has
-        none. It holds what the question can be put together from again and its price computed: see
-        `Release.verify`. Nothing of it depends on the data but the rows.
+        Arithmetic in a SELECT can give numbers that are not finite; JSON has none, so they are
+        null. The text suffices to rebuild the question and to compute its price again: see
+        `Release.verify`. Only its rows depend on the data.
         """
         batch = self.batch
         return json.dumps(
@@ -295,9 +296,9 @@ class Release:
     def verify(
         text: str, *, ledger: Ledger | None = None, dataset: str | None = None
     ) -> Verification:
-        """Compute question, event and price again from what `to_json` wrote, without the data.
+        """Compute question, event and price again from a record, without the data.
 
-        It reads also what `Batch.to_json` and `Description.to_json` wrote. See
+        It also reads records by `Batch.to_json` and `Description.to_json`. See
         `unacorda.query.results.record`.
 
         Parameters
@@ -310,7 +311,7 @@ class Release:
         Returns
         -------
         Verification
-            One line a check, and whether all hold.
+            One line per check, and whether all hold.
         """
         return verify_record(text, ledger=ledger, dataset=dataset)
 
@@ -349,12 +350,12 @@ class Release:
         Parameters
         ----------
         most
-            At most so many rows; None for all.
+            The most rows to show; None for all.
 
         Returns
         -------
         list
-            A list of texts a row.
+            A list of texts per row.
         """
         columns = list(self._groups().values())
         for name, answer in self.answers.items():
@@ -372,7 +373,7 @@ class Release:
 
     @property
     def legend(self) -> list[str]:
-        """What the marks mean that a table of the clamped answers holds."""
+        """The meaning of the marks in a table of clamped answers."""
         shown = [answer.clamped() for answer in self.answers.values()]
         marks = {
             IMPRECISE: any(mark.strip() for one in shown for mark in one.marks),
@@ -382,9 +383,9 @@ class Release:
 
     @property
     def about(self) -> str:
-        """Which rows exact answers are of, where contribution bounds can drop some; else nothing.
+        """Which rows the exact answers are about, if contribution bounds can drop some.
 
-        Such as " on the kept rows (at most 20 per id)".
+        Such as " on the kept rows (at most 20 per id)"; empty otherwise.
         """
         return kept_rows(self.query)
 
@@ -431,10 +432,10 @@ def _finite(value: Any) -> Any:
 class Batch:
     """The answers to questions that were asked together.
 
-    names: as the caller named the questions, or '0', '1', ... of a list; releases: in the same
-    order. charge: what the account was debited for all of them, once; every release repeats it.
-    event: what all of them did; request: what was offered; remaining: what was left afterwards.
-    `batch["name"]`, or `batch[0]`, is one release.
+    names: as the caller named the questions, or '0', '1', ... for a list; releases: in the same
+    order. charge: what the account was debited once for the batch; every release repeats it. event:
+    of the whole batch; request: what was offered; remaining: what was left afterwards.
+    `batch["name"]` or `batch[0]` is one release.
     """
 
     names: tuple[str, ...]
@@ -457,7 +458,7 @@ class Batch:
 
     @property
     def event(self) -> Event:
-        """What all of them did, for any accountant."""
+        """The privacy event of the batch, for any accountant."""
         return self.releases[0].event
 
     def __getitem__(self, name: str | int) -> Release:

@@ -1,7 +1,7 @@
-"""What is assumed of private data, and a question tried out on a public table: its bias.
+"""Assumptions about private data, and the bias of a question on a public table.
 
-The plan runs on a table that everybody may know, such as last year's or a synthetic one: with the
-limits on a person's rows and without them. The private tables are not touched.
+The plan runs on a public table, such as last year's or a synthetic one, with and without the
+contribution bounds. The private tables are not touched.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -44,23 +44,22 @@ SAMPLE = 5_000
 class Assume(Assumption):
     """Assumptions about the data, from which errors that depend on it can be forecast.
 
-    Nothing of it touches the private data.
+    It does not touch the private data.
 
     Parameters
     ----------
     rows
         The number of rows in a cell, after contribution bounding, whose value is present.
     values
-        By column, named as the aggregate names it: public numbers whose distribution its values are
-        assumed to follow. Quantiles need them. Means without them are taken at an end of their
-        range.
+        By column, as the aggregate names it: public numbers with the assumed distribution of its
+        values. Quantiles need them. Means without them are assumed to lie at an end of their range.
     rows_per_person
-        Public numbers of how many rows people have, to forecast how many rows are dropped.
+        Public numbers of rows per person, to forecast how many rows are dropped.
     rows_kept
-        The share of all rows that contribution bounding keeps, from 0 to 1, where that is known.
+        The share of all rows that contribution bounding keeps, from 0 to 1, if it is known.
     table
-        Set by `from_table` alone. Each question then takes these numbers from the rows of the table
-        that it is about, and is tried out on it with and without contribution bounds.
+        Set by `from_table` only. Each question then takes these numbers from the rows of this table
+        that it is about, and runs on them with and without contribution bounds.
 
     Examples
     --------
@@ -86,7 +85,7 @@ class Assume(Assumption):
         Raises
         ------
         InvalidParameter
-            For what is no table or has no rows.
+            For an argument that is not a table, and for a table without rows.
         SourceUnreadable
             For a file that cannot be read.
 
@@ -148,10 +147,10 @@ def _sources_of(query: Query, assuming: Assume) -> dict[str, object]:
 def rows_assumed(
     query: Query, assuming: Assume, *, ask: Callable[[Query], Query]
 ) -> Iterator[Callable[[str], list[Any]]]:
-    """What a SELECT gives over `held`, the bounded rows of the public table that is assumed.
+    """Evaluate a SELECT over `held`, the bounded rows of the assumed public table.
 
-    query: with any aggregates; ask: puts those there that are asked. Raises InvalidParameter for a
-    table that the question cannot be asked of, and SourceUnreadable.
+    query: with any aggregates; ask: replaces them by the wanted ones. Raises InvalidParameter if
+    the table cannot answer the question, and SourceUnreadable.
     """
     with closing(PublicTables(_sources_of(query, assuming))) as tables:
         asked, unit = _on_public(query, None, tables)
@@ -159,7 +158,7 @@ def rows_assumed(
 
 
 def check_assumption(assuming: object, *queries: Query) -> None:
-    """InvalidParameter for what is no assumption, or about a column that no one asks about."""
+    """Raise InvalidParameter for a wrong assumption, or for a column that is not used."""
     if not isinstance(assuming, Assume):
         expected = "unacorda.Assume(rows=500, values={'age': [20, 30, 40]}), or "
         expected += "unacorda.Assume.from_table(...) of a public table"
@@ -191,14 +190,14 @@ class SimulatedColumn:
 
     @property
     def bias(self) -> tuple[float | None, ...]:
-        """What the limits do to the answers."""
+        """The bias of the answers by contribution bounding."""
         pairs = zip(self.limited, self.unlimited, strict=True)
         return tuple(None if x is None or y is None else x - y for x, y in pairs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedBias:
-    """What a question answers on a public table with and without the limits on a person's rows.
+    """Answers on a public table with and without contribution bounds.
 
     keys: the group of each line; columns: by aggregate, those with one line for a group.
     """
@@ -223,7 +222,7 @@ class SimulatedBias:
 
     @property
     def words(self) -> list[str]:
-        """For people: each line where there are few, else the typical and the worst."""
+        """Describe each row if there are few, else the typical and the worst one."""
         lines = ["What the limits on a person's rows would do, tried out on the public table"]
         groups = [",".join(f" {'NULL' if k is None else k}" for k in key) for key in self.keys]
         for name, column in self.columns.items():
@@ -246,11 +245,10 @@ class SimulatedBias:
 
 
 def assumed_of(query: Query, assuming: Assume | None, *, account: Guarantee) -> Assumed:
-    """What is assumed of the numbers that each aggregate's error depends on.
+    """Collect the assumed numbers that each aggregate's error depends on.
 
-    account: keys that are private are assumed to be those which all of it would find in the public
-    table. Raises InvalidParameter for a table that the question cannot be asked of, and
-    SourceUnreadable.
+    account: private keys are assumed to be those that its whole budget would find in the public
+    table. Raises InvalidParameter if the table cannot answer the question, and SourceUnreadable.
     """
     if assuming is None or assuming.table is None:
         return dict.fromkeys(query.aggregates, assuming)
@@ -262,10 +260,10 @@ def assumed_of(query: Query, assuming: Assume | None, *, account: Guarantee) -> 
 def simulated(
     query: Query, allocation: Allocation, assuming: Assume | None
 ) -> tuple[Assumed, SimulatedBias | None]:
-    """What is assumed of the numbers that errors depend on, and the bias of the limits.
+    """Collect the assumed numbers that errors depend on, and the bias of the contribution bounds.
 
-    allocation: the noise of the question. The bias is None where no table is given, or rows are
-    protected, which have no limits. Raises as `assumed_of` does.
+    allocation: the noise of the question. The bias is None without a table, and if the unit is a
+    row, which has no bounds. Raises as `assumed_of` does.
     """
     if assuming is None or assuming.table is None:
         return dict.fromkeys(query.aggregates, assuming), None

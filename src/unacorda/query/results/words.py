@@ -1,4 +1,4 @@
-"""In words: how a release was made, what happens to rows, which private keys appear how often."""
+"""Texts on how a release is computed, what happens to rows, and which private keys appear."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -36,7 +36,7 @@ from unacorda.query.schema.units import Person, Unit, steps_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundKeys:
-    """Which private keys appear how often.
+    """The chance of private keys to appear.
 
     groups: their columns; part: of the budget; sensitivity: under how many keys one unit counts,
     and why; most: how many combinations are answered, of more the first in the order of the keys.
@@ -68,7 +68,7 @@ class FoundKeys:
 
     @property
     def sentence(self) -> str:
-        """Which keys may be missing, beside a table."""
+        """The keys that may be missing, for a note on a table."""
         return f"{self.names}: {self.rule.words()}; keys may be missing"
 
     @property
@@ -123,7 +123,7 @@ _OF_PEOPLE = " Numbers of people are about all of their rows."
 
 
 def forecasts_of(query: Query, allocation: Allocation) -> dict[str, Forecast]:
-    """What is known of every answer before the data is read, by the aggregate's name."""
+    """Forecast every answer before the data are read, by the aggregate's name."""
     return {
         name: aggregate.forecast(allocation.noises[name], allocation.reach, None)
         for name, aggregate in query.aggregates.items()
@@ -131,7 +131,7 @@ def forecasts_of(query: Query, allocation: Allocation) -> dict[str, Forecast]:
 
 
 def readings_of(query: Query, forecasts: Mapping[str, Forecast]) -> tuple[str, ...]:
-    """What stands below a release: which values are clamped, which answers have no interval."""
+    """Notes on a release: which values are clamped, which answers have no interval."""
     ranges: dict[tuple[str, float, float], list[str]] = {}
     for name, aggregate in query.aggregates.items():
         for one in dict.fromkeys(aggregate.clamped):
@@ -154,7 +154,7 @@ def provenance(
     forecasts: Mapping[str, Forecast],
     place: BatchPosition | None = None,
 ) -> tuple[str, ...]:
-    """How a release was made, sentence by sentence: no part of it depends on the data."""
+    """Describe how a release was computed, sentence by sentence, from public facts alone."""
     change = "replaced by another" if query.unit.neighbors is ReplaceOne else "left out"
     protects = (
         f"Protects {query.unit}: whether it is in the table or {change} changes the distribution "
@@ -176,7 +176,7 @@ def provenance(
 
 
 def kept_rows(query: Query) -> str:
-    """Which rows an exact answer is of; nothing where bounds can drop none that are read."""
+    """Which rows an exact answer is about; nothing if no row that is read can be dropped."""
     unit = query.limited
     if not query.drops_rows or not isinstance(unit, Person):
         return ""
@@ -214,7 +214,7 @@ def rows_in_words(query: Query) -> tuple[str, ...]:
 
 
 def filtered_in_words(query: Query) -> tuple[str, ...]:
-    """Which answers are too low, as their conditions are met by the rows that are left alone."""
+    """Which answers are too low, as their conditions apply only to the bounded rows."""
     unit = query.limited
     if not isinstance(unit, Person) or not (query.drops_rows or bounds_rows(query.rows)):
         return ()
