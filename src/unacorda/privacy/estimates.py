@@ -1,4 +1,4 @@
-"""Estimates: a value with the errors that sampling and privacy noise give it."""
+"""Estimates: a value with its sampling error and its privacy error."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -30,13 +30,13 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """An unbiased estimate and its errors, all functions of released values and public numbers.
+    """An unbiased estimate and its errors, from released values and public numbers alone.
 
-    value: in the unit of the question; sampling_error: standard deviation over fresh samples of
-    people, 0 where the table is the whole population of interest; privacy_error: standard
-    deviation of the noise that was added, independent of the sampling; noise: the law of that
-    noise, which decides how wide an interval must be. Both errors are infinite where they were not
-    bought.
+    value: in the unit of the question; sampling_error: the standard deviation over fresh samples of
+    people, 0 if the table is the whole population of interest; privacy_error: the standard
+    deviation of the added noise, independent of the sampling; noise: the distribution of that
+    noise, which determines the width of an interval. Both errors are infinite if no budget was
+    spent on them.
 
     >>> Estimate(value=10.0, sampling_error=3.0, privacy_error=4.0).standard_error
     5.0
@@ -56,14 +56,14 @@ class Estimate:
 
     @property
     def standard_error(self) -> float:
-        """The root of the sum of both squares."""
+        """The square root of the sum of both squared errors."""
         return math.hypot(self.sampling_error, self.privacy_error)
 
     def interval(self, confidence: float = 0.95) -> Interval:
-        """Compute an interval, symmetric about the value, that covers the truth this often.
+        """Compute a confidence interval that is symmetric about the value.
 
-        Sampling errors count as normal; privacy noise by its law: exact for Gaussian and for
-        Laplace noise, also added to a normal error.
+        Sampling errors are treated as normal. Privacy noise has its exact distribution, Gaussian or
+        Laplace, also when it is added to a normal error.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Guarantees: the five currencies of privacy, as exact values. Standard library only."""
+"""Guarantees: the five definitions of privacy, as exact values. Standard library only."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -31,8 +31,8 @@ else:  # they need mpmath
 class Additive(abc.ABC):
     """The operators and the order of one kind of guarantee; it holds no data.
 
-    A kind says which of its numbers add under composition (`additive`), and how to make a value
-    of its kind from such numbers (`with_additive`).
+    A kind states which of its numbers add under composition (`additive`), and how to make a
+    guarantee from such numbers (`with_additive`).
     """
 
     __slots__ = ()
@@ -49,7 +49,7 @@ class Additive(abc.ABC):
         Parameters
         ----------
         numbers
-            Those that add up in composition, in the order of `additive`.
+            The numbers that add under composition, in the order of `additive`.
 
         Returns
         -------
@@ -60,7 +60,7 @@ class Additive(abc.ABC):
     @property
     @abc.abstractmethod
     def parameters(self) -> dict[str, str]:
-        """Its numbers by name, as decimals; a delta of 0 is left out where it need not be given."""
+        """Its numbers by name, as decimals; an optional delta of 0 is left out."""
 
     def comparable_with(self, other: object) -> bool:
         """Say whether a value is a guarantee of this kind.
@@ -73,7 +73,7 @@ class Additive(abc.ABC):
         Returns
         -------
         bool
-            Of Renyi DP also whether its order is the same.
+            For Renyi DP its order must be the same too.
         """
         return type(self) is type(other)
 
@@ -162,9 +162,9 @@ def share(name: str, value: Number) -> Fraction:
 
 
 def decimal(value: Fraction) -> str:
-    """The number as a float prints where that is exact, else 12 digits of it, rounded up.
+    """Format the number as a float prints if that is exact, else with 12 digits, rounded up.
 
-    Upward, because a guarantee that is printed must not promise more than is kept.
+    It is rounded up because a printed guarantee must not promise more than the mechanism keeps.
 
     >>> decimal(Fraction(1, 10)), decimal(Fraction(1, 3))
     ('0.1', '0.333333333334')
@@ -205,8 +205,8 @@ class PureDP(Additive):
     Parameters
     ----------
     epsilon
-        0 or above. A float means the decimal it prints as: 0.1 is 1/10. Texts, Decimals and
-        Fractions are taken too.
+        0 or above. A float means the decimal that it prints as: 0.1 is 1/10. Strings, Decimals and
+        Fractions are accepted too.
 
     Raises
     ------
@@ -258,7 +258,7 @@ class PureDP(Additive):
         Parameters
         ----------
         target
-            Any guarantee. Of a ZCDP or GDP target the delta is not made use of.
+            Any guarantee. The delta of a ZCDP or GDP target is not used.
 
         Returns
         -------
@@ -305,9 +305,9 @@ class PureDP(Additive):
 class ApproxDP(Additive):
     r"""Approximate differential privacy: P(S) <= e^epsilon Q(S) + delta.
 
-    Epsilons add under composition, and so do deltas, whose sums stop at 1. The order is partial: of
-    two values with a smaller epsilon here and a smaller delta there, neither is <=.
-    Source: Dwork, Kenthapadi, McSherry, Mironov, Naor 2006.
+    Epsilons add under composition, and so do deltas, up to 1. The order is partial: if one value
+    has the smaller epsilon and the other the smaller delta, neither is <=. Source: Dwork,
+    Kenthapadi, McSherry, Mironov, Naor 2006.
 
     Parameters
     ----------
@@ -532,11 +532,11 @@ class ZCDP(Additive):
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class GDP(Additive):
-    r"""Gaussian DP: no test tells the neighbors apart better than N(0, 1) from N(mu, 1).
+    r"""Gaussian DP: neighbors are as hard to tell apart as N(0, 1) and N(mu, 1), or harder.
 
-    What adds under composition is mu^2, kept exactly in `mu_squared`. The operators speak of
-    composition: GDP(3) + GDP(4) is GDP(5), and GDP(1) / 4 is GDP(0.5), four of which make the
-    whole. Source: Dong, Roth, Su 2022, Definition 2.6 and Corollary 3.3.
+    mu^2 adds under composition, and is kept exactly in `mu_squared`. The operators mean
+    composition: GDP(3) + GDP(4) is GDP(5), and GDP(1) / 4 is GDP(0.5), four of which compose to
+    GDP(1). Source: Dong, Roth, Su 2022, Definition 2.6 and Corollary 3.3.
 
     Parameters
     ----------
@@ -629,7 +629,7 @@ class GDP(Additive):
     def within(target: Guarantee) -> GDP:
         """Compute the largest mu for which Gaussian DP implies `target`, rounded down.
 
-        For a ZCDP or RenyiDP target it is the largest mu of a Gaussian mechanism within it,
+        For a ZCDP or RenyiDP target it is the largest mu of a Gaussian mechanism that keeps it,
         exactly.
 
         Parameters
@@ -808,7 +808,7 @@ def guarantee_from_json(text: str) -> Guarantee:
 
 
 def left_of(left: Guarantee, budget: Guarantee) -> str:
-    """What is left of a budget, in words.
+    """Format what is left of a budget.
 
     >>> left_of(PureDP(2), PureDP(3)), left_of(PureDP(0), PureDP(3))
     ('epsilon 2 of 3 left', 'epsilon 3 used up')
@@ -846,10 +846,10 @@ def _short(number: str) -> str:
 
 
 def implies(guarantee: Guarantee, other: Guarantee) -> bool:
-    """Whether a theorem of this package says that whatever keeps `guarantee` keeps `other`.
+    """Whether a theorem of this package shows that `guarantee` implies `other`.
 
-    False means that no theorem here says so. A guarantee that allows no loss implies everything,
-    and a delta of 1 is implied by everything.
+    False means that no theorem here shows it. A guarantee of no loss implies every other, and every
+    guarantee implies a delta of 1.
     """
     if not any(guarantee.additive) or getattr(other, "delta", 0) == 1:
         return True
@@ -895,7 +895,7 @@ def zcdp_of(guarantee: Guarantee) -> ZCDP | None:
 
 
 def gdp_of(guarantee: Guarantee) -> GDP | None:
-    """The least Gaussian DP that a guarantee implies, rounded up; None where none is implied.
+    """The least Gaussian DP that a guarantee implies, rounded up; None if it implies none.
 
     >>> gdp_of(ZCDP(0.5)) is None
     True
@@ -913,7 +913,7 @@ def gdp_of(guarantee: Guarantee) -> GDP | None:
 
 
 def renyi_of(guarantee: Guarantee, *, alpha: Fraction) -> RenyiDP | None:
-    """The least Renyi DP of order `alpha` that is implied, rounded up; None where none is.
+    """The least Renyi DP of order `alpha` that a guarantee implies, rounded up, or None.
 
     >>> renyi_of(ZCDP(0.5), alpha=Fraction(8))
     RenyiDP(alpha=8.0, epsilon=4.0)
@@ -954,9 +954,9 @@ def pure_within(target: Guarantee) -> PureDP:
 def bounded_range_within(target: PureDP | ZCDP | GDP | RenyiDP) -> Fraction:
     """The largest epsilon of a mechanism of bounded range that keeps the target, rounded down.
 
-    Its range is bounded by epsilon where it is an exponential mechanism: it is then epsilon-DP,
-    (epsilon^2 / 8)-zCDP, and keeps less Gaussian DP than a pure mechanism does.
-    Source: docs/proofs/bounded_range.md, Theorem 1; Cesar and Rogers 2020 (zCDP).
+    An exponential mechanism has a range bounded by epsilon. It is then epsilon-DP and (epsilon^2 /
+    8)-zCDP, and its mu of Gaussian DP is smaller than that of a pure mechanism. Source:
+    docs/proofs/bounded_range.md, Theorem 1; Cesar and Rogers 2020 (zCDP).
 
     >>> [round(float(bounded_range_within(target)), 3) for target in (GDP(1), ZCDP(0.5))]
     [1.614, 2.0]

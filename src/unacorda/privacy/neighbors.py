@@ -1,4 +1,4 @@
-"""Neighboring relations: which two tables a guarantee compares."""
+"""Neighboring relations: which pairs of tables a guarantee compares."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -12,7 +12,7 @@ from unacorda.errors import InvalidParameter
 class Neighbors(enum.Enum):
     """A neighboring relation: two tables are neighbors if they differ in this way.
 
-    Used as ``neighbors=unacorda.AddRemove``; there is no default hidden behind a word.
+    Used as ``neighbors=unacorda.AddRemove``.
 
     >>> ReplaceOne
     ReplaceOne
@@ -43,7 +43,7 @@ ZeroOut = Neighbors.ZERO_OUT
 
 
 def check_neighbors(value: object) -> None:
-    """Refuse what is no relation."""
+    """Refuse a value that is not a relation."""
     if not isinstance(value, Neighbors):
         raise InvalidParameter(
             "neighbors",
@@ -53,7 +53,7 @@ def check_neighbors(value: object) -> None:
 
 
 def check_added_or_replaced(value: object) -> None:
-    """Refuse every relation but those in which a unit comes, goes or is replaced."""
+    """Refuse every relation except AddRemove and ReplaceOne."""
     if value is not AddRemove and value is not ReplaceOne:
         raise InvalidParameter(
             "neighbors", value, expected="unacorda.AddRemove or unacorda.ReplaceOne"

@@ -32,25 +32,23 @@ Line: TypeAlias = tuple[Any, Any, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TradeoffCurve:
-    r"""beta(alpha): no test whose false-alarm rate is alpha has a lower miss rate.
+    r"""beta(alpha): the least miss rate of any test with false-alarm rate alpha.
 
-    It is the largest such curve that is convex and, since the attacker may test either neighbor
-    against the other, its own inverse. Where both orders of the worst pair have the same curve it
-    is the least miss rate of any test; where they differ (Poisson samples), tests reach it at
-    some alpha and mixtures of both orders at the others. It falls from
-    beta(0) = 1 - delta(infinity) to beta(1) = 0, and is
-    beta(alpha) = sup over real epsilon of 1 - delta(epsilon) - e^epsilon alpha. It is held as what
-    is proved of it:
+    No test has a lower miss rate. The curve is the largest one that is convex and its own inverse,
+    since the attacker may test either neighbor against the other. If both orders of the worst pair
+    have the same curve, tests reach it everywhere. If they differ (Poisson samples), tests reach it
+    at some alpha, and mixtures of both orders at the others. It falls from beta(0) = 1 -
+    delta(infinity) to beta(1) = 0, and is beta(alpha) = sup over real epsilon of 1 - delta(epsilon)
+    - e^epsilon alpha. It is stored as proved bounds:
 
-    promised: (epsilon, delta) pairs that the mechanism keeps (upper bounds of the privacy
-    profile): they bound the curve from below, which is the safe side.
-    attained: (epsilon, delta) pairs that the mechanism does not beat (lower bounds of the
-    profile): they bound the curve from above.
-    exact: whether the lines of the promised pairs are the curve itself, not only a bound.
-    mu_squared, part: instead of pairs, the curve of mu-GDP with a mass `part` of which nothing is
-    known; it is exact, unless a smaller mu_squared_attained bounds the curve from above.
+    promised: (epsilon, delta) pairs that the mechanism satisfies (upper bounds of the privacy
+    profile); they bound the curve from below, which is the safe side. attained: (epsilon, delta)
+    pairs that are lower bounds of the profile; they bound the curve from above. exact: whether the
+    lines of the promised pairs are the curve itself, not only a bound. mu_squared, part: instead of
+    pairs, the curve of mu-GDP that need not hold on a mass `part`. It is exact, unless a smaller
+    mu_squared_attained bounds the curve from above.
 
-    Use the makers `of_guarantee` and `of_profile`.
+    `of_guarantee` and `of_profile` make one.
 
     Source      Dong, Roth, Su 2022, Prop. 2.5 and Prop. 2.12 (curves and profiles are dual);
                 Wasserman and Zhou 2010 (the curve of one pair).
@@ -88,8 +86,8 @@ class TradeoffCurve:
     def of_guarantee(guarantee: Guarantee) -> TradeoffCurve:
         """The least curve that a guarantee allows.
 
-        Exact for PureDP, ApproxDP and GDP; for ZCDP and RenyiDP from below, by their profile on
-        a grid of epsilons, and above only the trivial 1 - alpha is claimed.
+        It is exact for PureDP, ApproxDP and GDP. For ZCDP and RenyiDP it is a lower bound, by their
+        profile on a grid of epsilons, and the upper bound is only the trivial 1 - alpha.
         """
         match guarantee:
             case PureDP(epsilon):
@@ -105,8 +103,8 @@ class TradeoffCurve:
     def of_profile(promised: Iterable[Point], *, attained: Iterable[Point] = ()) -> TradeoffCurve:
         """The curve between certified upper and lower bounds of a privacy profile.
 
-        promised: (epsilon, delta) pairs that are kept; attained: pairs that are not beaten.
-        The more pairs, the closer the two sides.
+        promised: (epsilon, delta) pairs that are satisfied; attained: pairs that are lower bounds.
+        More pairs bring the two sides closer.
 
         >>> curve = TradeoffCurve.of_profile([(0.0, 0.5), (1.0, 0.1)])
         >>> round(curve.beta(alpha=0.1), 6)  # 1 - 0.1 - e/10
@@ -115,7 +113,7 @@ class TradeoffCurve:
         return TradeoffCurve(promised=tuple(promised), attained=tuple(attained))
 
     def beta(self, *, alpha: Real) -> float:
-        r"""The miss rate that no test with false-alarm rate `alpha` can go below.
+        r"""The least miss rate of any test with false-alarm rate `alpha`.
 
         alpha: from 0 to 1, else InvalidParameter. Bound: lower, rounded down.
         """
@@ -132,7 +130,7 @@ class TradeoffCurve:
         return Interval(float_down(lower), min(1.0, float_up(min(trivial, max(upper, 0)))))
 
     def true_positive_rate(self, *, fpr: Real) -> float:
-        """The share of members that a test with false-positive rate `fpr` can find, at most.
+        """The largest true-positive rate of a test with false-positive rate `fpr`.
 
         Bound: upper, rounded up.
         """
@@ -144,7 +142,7 @@ class TradeoffCurve:
         return min(1.0, float_up(1 - mpf(self._gaussian(rate).lower)))
 
     def reconstruction(self, *, baseline: Real) -> float:
-        """How often a record is guessed from the release, at most, where guesses alone do so often.
+        """The largest chance to guess a record from the release, given the baseline chance.
 
         baseline: from 0 to 1, the probability that the best guess without the release counts as a
         success, whatever success is: the exact record, or one near enough.

@@ -1,25 +1,23 @@
-r"""Least and greatest values: where all but about t people end, t public.
+r"""Least and greatest values, beyond which about t people lie, with t public.
 
-The greatest value of all belongs to one person, and every number above it is nearly as likely an
-answer under any law that hides them. What can be said is which number few people exceed. A person
+The greatest value belongs to one person. Under any mechanism that hides this person, every number
+above it is nearly as likely an answer. So the answer is a number that few people exceed. A person
 counts once in each cell, by their own greatest point of a public grid; a candidate e is wrong by
 
     loss(e) = max(#{people above e} - t, t - #{people at or above e}, 0),
 
-the loss of the rank n - t, and is drawn as in `grid`. With N points and f = epsilon /
-(2 Delta), t is the least whole number with N exp(-f t) <= 1/20: with probability 95 % the loss is
-below t, so that fewer than 2 t people exceed the answer and at least one reaches it: it lies
-between the value that 2 t people exceed and the greatest. (With t = 0 the answer would be anywhere
-above the greatest value: this is the shifted inverse, Fang, Dong, Yi 2022, solved by the
-exponential mechanism.) Where a cell has fewer than t people, the ranks they lack lie at the far end
-of the range.
+the loss of the rank n - t, and is drawn as in `grid`. With N points and f = epsilon / (2 Delta), t
+is the least whole number with N exp(-f t) <= 1/20. With probability 95 % the loss is then below t.
+So fewer than 2 t people exceed the answer, and at least one reaches it: it lies between the value
+that 2 t people exceed and the greatest. (With t = 0 the answer would be anywhere above the greatest
+value: this is the shifted inverse, Fang, Dong, Yi 2022, solved by the exponential mechanism.) If a
+cell has fewer than t people, the missing ranks lie at the far end of the range.
 
 **Sensitivity.** A person added to a cell moves n by 1 and each #{people at or below e} by 0 or 1,
-so that both differences in the loss move by at most 1, also at the ends of the grid, where one of
-them is left out. One person's rows make one number in each of at most min(r, cells)
-cells, and in fewer where the groups of a person are bound; where they are replaced, counts of one
-cell move by at most 1 as well, in at most twice as many cells. What the answers of all cells cost
-together is worked out in `noise.selection`.
+so both differences in the loss change by at most 1, also at the ends of the grid, where one of them
+is left out. One person's rows make one number in each of at most min(r, cells) cells, and in fewer
+if their groups are bounded. If a person is replaced, counts of one cell also change by at most 1,
+in at most twice as many cells. `noise.selection` derives the cost of all cells together.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -51,7 +49,7 @@ _MOST_PEOPLE = 2**40  # to leave out; more than there are
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extreme(GridAggregate, Single):
-    """The least or the greatest value of a number column, few people left out."""
+    """The least or the greatest value of a number column, without a few people."""
 
     tag: ClassVar[str] = "extreme"
     functions: ClassVar[tuple[str, ...]] = ("min", "max")
@@ -70,12 +68,12 @@ class Extreme(GridAggregate, Single):
         return (dataclasses.replace(rows, people=self.side),)
 
     def beyond(self, point: Exponential) -> int:
-        """How many people a draw is aimed to leave beyond it."""
+        """The number of people beyond the target of a draw."""
         odds = math.log(int(self.grid.slots[-1]) / (1 - float(CONFIDENCE)))
         return math.ceil(odds / float(point.factor))
 
     def noise(self, share: Share, reach: Reach) -> Selection:
-        """The draws within the share, if it allows to aim at a rank."""
+        """The draws within the share, if it suffices to aim at a rank."""
         draws = draws_for(share, reach, of_totals)
         if self.beyond(draws.mechanism) > _MOST_PEOPLE:  # `allocate` says so of the budget
             raise InvalidParameter("share", share, expected=f"at most {_MOST_PEOPLE:,} left out")
@@ -87,7 +85,7 @@ class Extreme(GridAggregate, Single):
         return drawn(self.grid.values(places).tolist(), limits=self.limits)
 
     def forecast(self, noise: Selection, reach: Reach, assume: Assumption | None) -> Forecast:
-        """How many people lie beyond the answer is known, how far beyond is not."""
+        """Forecast how many people lie beyond the answer; how far beyond is not known."""
         (clamping, points), beyond = self.notes, self.beyond(noise.point)
         names = ("greatest", "exceed") if self.side == "max" else ("least", "are below")
         return Forecast(
@@ -116,7 +114,7 @@ def max(  # noqa: A001  # the public word is unacorda.max
     resolution: Number | None = None,
     weight: Number = 1,
 ) -> Extreme:
-    """Find a value that nearly all people keep below: their greatest value, few left out.
+    """Find the greatest value, without a few people: a value that only they exceed.
 
     `explain` says beforehand how many.
 
@@ -154,7 +152,7 @@ def min(  # noqa: A001  # the public word is unacorda.min
     resolution: Number | None = None,
     weight: Number = 1,
 ) -> Extreme:
-    """Find a value that nearly all people keep above: their least value, few left out.
+    """Find the least value, without a few people: only theirs are below it.
 
     `explain` says beforehand how many.
 

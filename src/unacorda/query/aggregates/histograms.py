@@ -1,23 +1,23 @@
-r"""Histograms, between public edges or found ones, and the most frequent of public values.
+r"""Histograms with public or found edges, and the most frequent of public values.
 
 Bins are disjoint, as cells are: the counts of all bins of all cells have the sensitivity of one
-count over as many groups. Between given edges, a bin holds the values from its lower edge up to
-below its upper one, the last bin its upper edge too, as is the custom; what lies below the first
-edge and above the last is counted in two bins of its own, which cost nothing.
+count over as many groups. With given edges, a bin includes its lower edge and excludes its upper
+one; the last bin includes both, as is usual. Values below the first edge and above the last are
+counted in two further bins, which cost nothing.
 
-Found edges are quantiles that cut the rows into bins of about the same number of them
-(`quantiles`). They cost a fourth of the budget; the rest buys the noise of the counts between
-them, which are counted exactly once the edges are known: each edge is a released number.
+Found edges are quantiles that cut the rows into bins of about equal counts (`quantiles`). They cost
+a fourth of the budget; the rest is for the counts. Edges are released numbers, so the counts
+between them are exact before noise is added.
 
-**The most frequent values** of a column, of a public list, with how many rows have each. A row has
-one value, so that the counts of all listed values have together the sensitivity of one count: all
-of them are counted with noise, once, and the k largest noisy counts are released. To choose first,
-k times, and then to count what was chosen would split the budget: its counts are noisier, and from
-k = 2 on its choices too.
+**The most frequent values** of a column, among a public list, with their numbers of rows. A row has
+one value, so the counts of all listed values together have the sensitivity of one count. All of
+them get noise once, and the k largest noisy counts are released. To select k times first and count
+afterwards would split the budget: the counts would be noisier, and from k = 2 on also the
+selection.
 
-The largest of many noisy numbers is likelier to have noise upward. So the intervals are wide enough
-to hold for all listed values at once, and hence for those that were chosen; a standard error of a
-chosen count is not known.
+The largest of many noisy numbers tends to have upward noise. So the intervals are wide enough to
+hold for all listed values at once, and hence for the selected ones. The standard error of a
+selected count is not known.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -68,10 +68,10 @@ _EDGES = "a bin has its lower edge, the last one between edges its upper edge to
 
 
 def place_between(value: str, edges: Sequence[str]) -> str:
-    """0 below the first edge, i from the i-th on, one more beyond the last; NULL for NULL.
+    """SQL of a value's bin: 0 below the first edge, i from the i-th edge on; NULL for NULL.
 
-    edges: SQL literals, rising, at least two. A value at the last edge is below it, so that the
-    last of the bins between edges is closed.
+    edges: SQL literals, rising, at least two. A value beyond the last edge has one more. A value at
+    the last edge counts as below it, so that the last bin between edges is closed.
     """
 
     def before(at: int) -> str:
@@ -82,7 +82,7 @@ def place_between(value: str, edges: Sequence[str]) -> str:
 
 
 def place_among(value: str, listed: Sequence[tuple[str, int]]) -> str:
-    """The number that stands with a value; NULL for NULL and for values that are not listed.
+    """SQL of the number of a listed value; NULL for NULL and for other values.
 
     listed: SQL literals, rising as the engine compares them, each with its number.
     """
@@ -96,7 +96,7 @@ def place_among(value: str, listed: Sequence[tuple[str, int]]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BinCounts(Linear):
-    """Rows by bin between given edges, and in one bin on either side of them."""
+    """Rows by bin between given edges, with one more bin on either side."""
 
     tag: ClassVar[str] = "histogram"
     functions: ClassVar[tuple[str, ...]] = ("histogram",)
@@ -108,7 +108,7 @@ class BinCounts(Linear):
 
     @property
     def lines(self) -> int:
-        """One for each bin, and for what lies outside."""
+        """One row for each bin, and one for each side."""
         return len(self.edges) + 1
 
     @property
@@ -121,7 +121,7 @@ class BinCounts(Linear):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Where a value at an edge counts."""
+        """The bin of a value at an edge."""
         return (f"{_EDGES}; the first line is what lies below all edges, the last what lies above",)
 
     def rankings(self, values: Sequence[str]) -> tuple[Ranking, ...]:
@@ -129,7 +129,7 @@ class BinCounts(Linear):
         return (Ranking(place=place, steps=self.lines - 1),)
 
     def sensitivity(self, reach: Reach) -> Sensitivity:
-        """That of one count over as many groups."""
+        """The sensitivity of one count over as many groups."""
         return of_counts(reach.split(self.lines))
 
     def integers_of(self, exact: Exact) -> Sequence[int]:
@@ -147,7 +147,7 @@ class BinCounts(Linear):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundBins:
-    """The cuts that find the edges, and the noise of the counts between them."""
+    """The cuts that find the edges, and the noise of the counts."""
 
     cutting: QuantileDraws
     counts: AdditiveNoise
@@ -163,7 +163,7 @@ class FoundBins:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EqualBins(GridAggregate):
-    """Rows by bin, between edges that are found so that bins hold about as many rows each."""
+    """Rows by bin, with edges found so that all bins have about equal counts."""
 
     tag: ClassVar[str] = "equalbins"
     functions: ClassVar[tuple[str, ...]] = ("histogram",)
@@ -206,7 +206,7 @@ class EqualBins(GridAggregate):
         }
 
     def forecast(self, noise: Any, reach: Reach, assume: Assumption | None) -> Forecast:
-        """The error of each count is known, and by how many ranks the edges are off at most."""
+        """Forecast the error of each count, and the largest rank error of the edges."""
         return Forecast(
             noise=f"{noise.counts}, in each of {self.lines:,} bins; their edges by the "
             f"{noise.cutting.words}",
@@ -224,7 +224,7 @@ class EqualBins(GridAggregate):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Top(Single):
-    """The `size` values of a list with the largest noisy counts of rows, the largest first."""
+    """The `size` listed values with the largest noisy counts of rows, the largest first."""
 
     tag: ClassVar[str] = "top"
     functions: ClassVar[tuple[str, ...]] = ("top",)
@@ -331,11 +331,11 @@ def histogram(
     resolution: Number | None = None,
     weight: Number = 1,
 ) -> BinCounts | EqualBins:
-    """Count rows by bin of a number column; one line of the release for each bin.
+    """Count rows by bin of a number column; the release has one row per bin.
 
-    With edges, a bin counts the values from its lower edge up to below its upper one; the last bin
-    its upper edge too. Values below all edges and above all of them are counted in two lines of
-    their own, whose `from` or `to` is None.
+    With edges, a bin includes its lower edge and excludes its upper one; the last bin includes
+    both. Values below all edges and above all edges are counted in two further rows, whose `from`
+    or `to` is None.
 
     With bins, edges are found privately for a fourth of this aggregate's budget, between the
     bounds, as `quantiles` finds them. Values beyond the bounds count in the outer bins.
@@ -345,11 +345,11 @@ def histogram(
     column
         A column or an expression of numbers.
     edges
-        2 to 1,001 public numbers, rising, in the column's unit.
+        2 to 1,001 public numbers in rising order, in the column's unit.
     bins
-        In place of edges: 2 to 100 bins of about as many rows each.
+        In place of edges: 2 to 100 bins of about equal counts.
     lower, upper, resolution
-        With bins alone: as in `quantile`.
+        With bins only: as in `quantile`.
     weight
         As in `count`.
 
@@ -361,8 +361,8 @@ def histogram(
     Raises
     ------
     InvalidParameter
-        Where neither or both of edges and bins are given, for edges that do not rise, and for
-        numbers out of their range.
+        If neither or both of edges and bins are given, for edges that do not rise, and for numbers
+        out of their range.
     MissingBound
         Where one bound is given without the other.
 
@@ -412,10 +412,9 @@ def top(
     *,
     weight: Number = 1,
 ) -> Top:
-    """Find the k most frequent values of a column, with the number of rows that have each.
+    """Find the k most frequent values of a column, with their numbers of rows.
 
-    There is one line of the release for each of the k, the most frequent first, with the value as
-    `value`.
+    The release has one row for each of the k, the most frequent first, with the value as `value`.
 
     Parameters
     ----------
@@ -424,9 +423,8 @@ def top(
     k
         The number of values to find, from 1 to the number of values that are listed.
     values
-        At most 5,000 public values of one type: text, whole numbers, booleans or dates. Left out,
-        they are those that the column is declared to have (`Categories`). Rows with other values
-        are left out.
+        At most 5,000 public values of one type: text, whole numbers, booleans or dates; by default
+        the declared `Categories` of the column. Rows with other values are not counted.
     weight
         As in `count`.
 
@@ -438,7 +436,7 @@ def top(
     Raises
     ------
     InvalidParameter
-        For a k out of its range, an illegal list of values, and a weight that is not above 0.
+        For a k out of its range, an invalid list of values, and a weight that is not above 0.
 
     Examples
     --------

@@ -1,15 +1,15 @@
 """Counts, sums and sums of vectors: one number, or a few, with noise.
 
-**Distinct values**, among the bounded rows. A person takes away no more values than they have rows,
-and another who takes their place brings no more than that: in a cell with k rows of the one and k'
-of the other the number moves by at most max(k, k'). So its sensitivity is that of a count of rows.
-Which values there are is never released.
+**Distinct values**, among the bounded rows. A person removes at most as many values as they have
+rows, and a person who replaces them adds at most as many as theirs. In a cell with k rows of the
+one and k' of the other the number changes by at most max(k, k'). So its sensitivity is that of a
+count of rows. The values themselves are never released.
 
-**Sums of vectors**, each row's cut to a public length. A row's numbers v_1, ..., v_p are multiplied
-by min(1, norm / |v|), put on whole multiples of a public unit and added exactly. So one row is
-worth a vector of length `norm` at most, and whatever direction it has, the price is that of the
-length alone: with normal noise no more for a hundred numbers than for one. A row in which one of
-the numbers is missing adds nothing.
+**Sums of vectors**, each clipped to a public length. A row's numbers v_1, ..., v_p are multiplied
+by min(1, norm / |v|), rounded to whole multiples of a public unit and added exactly. So one row
+adds a vector of length `norm` at most, and the price depends on that length alone: with normal
+noise a hundred numbers cost no more than one. A row in which one of the numbers is missing adds
+nothing.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -65,15 +65,15 @@ from unacorda.query.schema.units import Reach
 class Linear(Aggregate):
     """Exact integers released with noise of one size.
 
-    To add one is to say what it reads, its measures and how far one unit moves them. counts:
-    whether the integers are numbers of rows or people.
+    A new one states what it reads, its measures and their sensitivity. counts: whether the integers
+    are numbers of rows or people.
     """
 
     counts: ClassVar[bool] = False
 
     @abstractmethod
     def sensitivity(self, reach: Reach) -> Sensitivity:
-        """How far one unit moves the integers."""
+        """The sensitivity of the integers."""
 
     @property
     def unit_log2(self) -> int:
@@ -82,17 +82,17 @@ class Linear(Aggregate):
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Between which the exact answers lie, whatever the data."""
+        """The range of the exact answers for all data."""
         return (0.0, math.inf) if self.counts else (-math.inf, math.inf)
 
     @property
     def each(self) -> str:
-        """What the noise is added to, in words behind it; nothing of one number."""
+        """A suffix in words for what the noise is added to; empty for one number."""
         return f" on each of {len(self.parts)} numbers" if len(self.parts) > 1 else ""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What else a reader of its forecast should know."""
+        """Further notes for the forecast."""
         return ()
 
     def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
@@ -112,7 +112,7 @@ class Linear(Aggregate):
         return {part: found.picked(lines[place::step]) for place, part in enumerate(self.parts)}
 
     def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
-        """The error about what the bounded and clamped rows add up to, known beforehand."""
+        """The error of the sum over bounded and clamped rows, which is known beforehand."""
         return Forecast(
             noise=f"{noise}{self.each}",
             sensitivity=self.sensitivity(reach).reason,
@@ -129,9 +129,9 @@ def released(
     *,
     limits: tuple[float, float] = (0.0, math.inf),
 ) -> Answer:
-    """Exact integers plus noise, with the standard error and interval of the noise alone.
+    """Add noise to exact integers, with the standard error and interval of the noise alone.
 
-    limits: between which the truth is known to lie.
+    limits: the known range of the truth.
     """
     noisy = noise.release(integers, bits=bits)
     values = [value if isinstance(value, int) else float(value) for value in noisy]
@@ -188,9 +188,9 @@ class CountIf(Linear):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountPeople(Linear):
-    """How many units (people) have at least one row in the cell, in which `column` is present.
+    """How many units (people) have at least one row in the cell in which `column` is present.
 
-    People are counted from all of their rows; no limit on rows takes a person out.
+    People are counted from all of their rows; no bound on rows drops a person.
     """
 
     tag: ClassVar[str] = "countpeople"
@@ -260,9 +260,9 @@ def count(column: Written | None = None, *, weight: Number = 1) -> Count:
 def count_people(column: Written | None = None, *, weight: Number = 1) -> CountPeople:
     """Count the people (units) with at least one row, with a column one in which it is not NULL.
 
-    Each person counts once in each group, from all of their rows, however few of these the unit's
-    limits keep for other aggregates. They count in as many groups as the limits let them have rows
-    in (`max_groups`, and no more than `max_rows`), chosen at random where they are in more.
+    Each person counts once in each group. All of their rows are read, also those that contribution
+    bounding drops for other aggregates. A person counts in at most `max_groups` groups, and no more
+    than `max_rows`; if they have rows in more, the groups are chosen at random.
 
     Parameters
     ----------
@@ -292,7 +292,7 @@ def count_people(column: Written | None = None, *, weight: Number = 1) -> CountP
 def count_if(condition: Written, *, weight: Number = 1) -> CountIf:
     """Count the rows for which a row-wise SQL condition is true (NULL is not true).
 
-    Unlike `where` it leaves the rows in for the other aggregates.
+    Unlike `where` it keeps the other rows for the other aggregates.
 
     Parameters
     ----------
@@ -322,10 +322,10 @@ def count_if(condition: Written, *, weight: Number = 1) -> CountIf:
 def count_distinct(column: Written, *, weight: Number = 1) -> CountDistinct:
     """Count the different values of a column or expression: numbers, text, dates, booleans.
 
-    NULL is none of them; text differs by its code points. Only values of the bounded rows are
-    counted: where a person's rows beyond their limits are dropped, values that no one else has are
-    dropped with them. The noise grows with the number of rows that a person may bring. For many
-    distinct values of few people a smaller limit is therefore more accurate.
+    NULL is not counted, and texts are compared by code point. Only values in the bounded rows are
+    counted: contribution bounding also drops values that no one else has. The noise grows with the
+    contribution bound. If few people have many distinct values each, a smaller bound is therefore
+    more accurate.
 
     Parameters
     ----------
@@ -381,7 +381,7 @@ class BoundedSum(OfClamped):
     zeros_add_nothing: ClassVar[bool] = True
 
     def bound_to(self, scope: TableSchema) -> Aggregate:
-        """The same, its column looked up and its bounds known; without any, an `AutomaticSum`."""
+        """The same with column and bounds resolved; without bounds an `AutomaticSum`."""
         expression = expression_of(self.column, scope)
         if self.lower is None and not (-math.inf < expression.lower < expression.upper < math.inf):
             return AutomaticSum.of(self.column, expression, self.weight)
@@ -405,11 +405,12 @@ def sum(  # noqa: A001  # the public word is unacorda.sum
 ) -> BoundedSum:
     """Sum a number column, each value clamped to the public range [lower, upper].
 
-    NULL and NaN count for nothing; infinities are clamped.
+    NULL and NaN are skipped; infinities are clamped.
 
     Without bounds, each person's total is clamped at a level that is found privately with half of
-    the share. The level is released with the sum (columns name_from and name_to), which then leaves
-    out what few people have above it. Bounds near the truth, written down, are more accurate.
+    the share. The level is released with the sum (columns name_from and name_to); the sum then
+    lacks the excess of the few people above it. Given bounds that are close to the data are more
+    accurate.
 
     Parameters
     ----------
@@ -448,9 +449,9 @@ _FARTHEST = Fraction(10) ** 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorSum(Linear):
-    """The sums of several number columns, each row's vector of them cut to a length.
+    """The sums of several number columns, with each row's vector clipped to a length.
 
-    columns: as the caller wrote them; norm: the length, in the l2 norm.
+    columns: as the caller wrote them; norm: the greatest l2 norm.
     """
 
     tag: ClassVar[str] = "vectorsum"
@@ -470,14 +471,14 @@ class VectorSum(Linear):
 
     @property
     def length(self) -> float:
-        """The length as the float that the engine reckons with."""
+        """The norm as the engine's float."""
         return float(self.norm)
 
     def _terms(self, values: Sequence[str]) -> list[Shortened]:
         return [Shortened(tuple(values), place, self.length) for place in range(len(self.columns))]
 
     def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
-        """The sums of what is left of each number, over rows in which none is missing."""
+        """The sums of the clipped numbers, over rows in which none is missing."""
         return tuple(SumOf(term, present=tuple(values)) for term in self._terms(values))
 
     def sensitivity(self, reach: Reach) -> Sensitivity:
@@ -497,9 +498,9 @@ class VectorSum(Linear):
 def vector_sum(columns: Sequence[Written], *, norm: Number, weight: Number = 1) -> VectorSum:
     """Sum several columns (or expressions), the vector of each row clipped to a public length.
 
-    A row with a missing number adds nothing. Answers are named after the aggregate and the place of
-    the column: `g_0`, `g_1`, .... Under normal noise the error does not depend on how many there
-    are.
+    A row with a missing number adds nothing. Answers are named after the aggregate and the position
+    of the column: `g_0`, `g_1`, .... Under normal noise the error does not depend on the number of
+    columns.
 
     Parameters
     ----------

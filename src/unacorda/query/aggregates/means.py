@@ -1,20 +1,21 @@
 """Means, proportions and weighted means.
 
-**Means**: a noisy centred sum over a noisy count, both from one vector with little sensitivity.
-Write a = sum of (x - lower) and b = sum of (upper - x) over the rows of a cell. One row adds (x -
-lower, upper - x) to the pair, whose entries are non-negative and add up to the width w = upper -
-lower: k rows move the pair by at most k w, in the l1 norm as in the l2 norm. From the noisy pair
-follow the centred sum s = (a - b) / 2 and the count n = (a + b) / w, and the mean is c + s / max(n,
-1) with c the middle of the bounds. Under Laplace noise this halves the variance of charging s and n
-apart (each would get half of epsilon); under normal noise it is the same.
+**Means**: a noisy centered sum over a noisy count, both from one vector with low sensitivity. Write
+a = sum of (x - lower) and b = sum of (upper - x) over the rows of a cell. One row adds (x - lower,
+upper - x) to the pair, whose entries are non-negative and add up to the width w = upper - lower: k
+rows move the pair by at most k w, in the l1 norm as in the l2 norm. The noisy pair gives the
+centered sum s = (a - b) / 2 and the count n = (a + b) / w, and the mean is c + s / max(n, 1) with c
+the middle of the bounds. Under Laplace noise this halves the variance of charging s and n apart
+(each would get half of epsilon); under normal noise it is the same.
 
-The interval is Fieller's (1954): all m for which the noise of s - (m - c) n can explain what was
-seen. It holds its confidence for every count, where dividing standard errors does not.
+The interval is Fieller's (1954): all m for which the noise of s - (m - c) n can explain the
+released values. It has its coverage for every count; an interval from the ratio of standard errors
+does not.
 
-**Weighted means**, in which each row counts by another column. A row with value x in [lower, upper]
+**Weighted means**, in which another column weighs each row. A row with value x in [lower, upper]
 and weight w in [0, W] adds (w (x - lower), w (upper - x)) to a pair of sums: not negative, and
-together at most W (upper - lower), in both norms. From the noisy pair follow mean, error and
-interval as those of `mean`, with the sum of the weights in place of the number of rows.
+together at most W (upper - lower), in both norms. Mean, error and interval follow from the noisy
+pair as for `mean`, with the sum of the weights in place of the number of rows.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -78,7 +79,7 @@ _NORMAL_95 = 1.959963984540055  # the 97.5% point of the normal law, rounded up
 class SplitMean(Linear):
     """A mean of values in a public range, from noisy sums of x - lower and of upper - x.
 
-    even: what a forecast supposes of the rows of its table, in words.
+    even: what a forecast assumes about the rows of its table, in words.
     """
 
     even: ClassVar[tuple[str, ...]] = ()
@@ -90,12 +91,12 @@ class SplitMean(Linear):
 
     @property
     def most(self) -> int:
-        """What one row counts at most, in its unit."""
+        """The most that one row counts, in its unit."""
         return 1
 
     @property
     def lowest(self) -> int:
-        """From where the values are summed."""
+        """The origin of the summed values."""
         return self.clamp.lower
 
     @property
@@ -107,15 +108,15 @@ class SplitMean(Linear):
 
     @property
     def per_row(self) -> float:
-        """What a row of the forecast's table adds to the count."""
+        """How much a row of the forecast's table adds to the count."""
         return 1.0
 
     def expected(self, assume: Assumption) -> tuple[Floats | None, int]:
-        """Values of which the mean is assumed, None for an end of the range, and their number."""
+        """The assumed values, None for an end of the range, and their number."""
         return assume.of(*self.assumes), assume.rows
 
     def integers_of(self, exact: Exact) -> Sequence[int]:
-        """Both sums, cell by cell, from those of the values and of the counts."""
+        """Both sums, cell by cell, from the sums of values and the counts."""
         found: list[int] = []
         for total, count in zip(*exact.sums, strict=True):
             above = total - count * self.lowest
@@ -140,7 +141,7 @@ class SplitMean(Linear):
         return {"": answer_of(values, errors, ends, self.limits)}
 
     def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
-        """The error: a table over the number of rows, or a number where the rows are assumed."""
+        """The error: a table by number of rows, or one number for assumed rows."""
         low, high = self.limits
         width, deviation = high - low, noise.standard_deviation
         error, values = None, None
@@ -219,8 +220,8 @@ def ratio_interval(
     """Ends of {u in [-1, 1] : the noise of difference - u total explains its distance from 0}.
 
     difference, total: a - b and a + b, where a and b carry independent noise of standard deviation
-    `scale`, Laplace or normal. The set holds the true ratio with probability at least 0.95. Where
-    nothing explains it, the nearer end of the range stands alone.
+    `scale`, Laplace or normal. The set holds the true ratio with probability at least 0.95. If the
+    set is empty, the interval is the nearer end of the range.
     """
     grid = np.linspace(-1.0, 1.0, _STEPS + 1)
 
@@ -324,10 +325,9 @@ def _expected_error(at: float, width: float, *, rows: int, noise: AdditiveNoise)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proportion(SplitMean):
-    """The share of rows that fulfil a condition, of those where it is known.
+    """The share of rows that meet a condition, among those where it is known.
 
-    A row adds 1 to the number of those that do or to that of those that do not: the mean of a
-    column of ones and zeros, with its noise, error and interval.
+    It is the mean of a column of ones and zeros, with the same noise, error and interval.
     """
 
     tag: ClassVar[str] = "proportion"
@@ -383,7 +383,7 @@ def proportion(condition: Written, *, weight: Number = 1) -> Proportion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightedMean(OfTwo, SplitMean):
-    """The mean of a number column, each row weighed by another column, both clamped."""
+    """The mean of a number column, weighted by another column, both clamped."""
 
     tag: ClassVar[str] = "weightedmean"
     functions: ClassVar[tuple[str, ...]] = ("weighted_mean",)
@@ -426,7 +426,7 @@ class WeightedMean(OfTwo, SplitMean):
 
     @property
     def unit_log2(self) -> int:
-        """Such that the largest weight is between 1/2 and 1."""
+        """The unit in which the largest weight is between 1/2 and 1."""
         return self.clamp.unit_log2 - self.most.bit_length()
 
     @property
@@ -458,8 +458,8 @@ def weighted_mean(
 ) -> WeightedMean:
     """Average a number column, each row weighted by another column.
 
-    Over rows where both are present, the sum of weights times values is divided by the sum of
-    weights.
+    The sum of weights times values is divided by the sum of weights, over rows where both are
+    present.
 
     Parameters
     ----------

@@ -6,25 +6,24 @@ A candidate e is wrong by the distance of q n from the ranks that e covers,
     loss(e) = max(#{x < e} - q n, q n - #{x <= e}, 0),
 
 which is 0 at the quantile also where many values are tied (|#{x < e} - q n| is not: with all
-values equal it is the same at every candidate). Its sensitivity is worked out in
-`sensitivity.of_ranks`; the factor 2 of the mechanism stays, since n moves too. `grid` says what the
-points are, and how one is drawn.
+values equal it is the same at every candidate). `sensitivity.of_ranks` derives its sensitivity; the
+factor 2 of the mechanism remains, since n changes too. `grid` describes the points and how one is
+drawn.
 
-The cells are disjoint and one unit's rows are spread over them, so a unit that brings k_j rows to
-cell j moves the log-probabilities there within a range of epsilon k_j / k: what the answers of all
-cells cost together, and how that depends on the limits on a person's rows, is worked out in
-`noise.selection`.
+The cells are disjoint and share the rows of a unit. A unit with k_j rows in cell j changes the
+log-probabilities there within a range of epsilon k_j / k. `noise.selection` derives the cost of all
+cells together, and its dependence on the contribution bounds.
 
-**Intervals.** With `interval=` a stated share of the budget buys two more draws, one aimed r ranks
-below q n and one r above, where r bounds the rank error of each with probability 97.5 %. The
-lowest point of the grid counts as covering all ranks below 0, the highest all above n, so that the
-bound holds for every table, also where n is small: L <= quantile <= U with probability 95 %. The
-bound grows with the logarithm of the number of points: a coarser grid gives narrower intervals.
+**Intervals.** With `interval=` a stated share of the budget pays for two more draws, one aimed r
+ranks below q n and one r above, where r bounds the rank error of each with probability 97.5 %. The
+lowest point of the grid covers all ranks below 0, and the highest all above n. So L <= quantile <=
+U with probability 95 % for every table, also for small n. The bound grows with the logarithm of the
+number of points: a coarser grid gives narrower intervals.
 
-**Several at once.** Where each of m quantiles is drawn by itself, the budget is split m ways. Here
-cuts are made one after the other in parts of the rows (`quantile_tree`), each of them exactly by
-the exponential mechanism, and all parts of a level cost what one costs; or all at once
-(`joint_quantiles`), where that is expected to err less. Answers never cross.
+**Several at once.** If each of m quantiles is drawn alone, each gets 1/m of the budget. Here the
+rows are cut recursively (`quantile_tree`), each cut by the exponential mechanism, and all parts of
+a level cost as much as one. Or all quantiles are drawn at once (`joint_quantiles`), if that has the
+smaller expected error. Answers never cross.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -91,10 +90,9 @@ _QUARTILES = (Fraction(1, 4), Fraction(3, 4))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridAggregate(OfColumn):
-    """What is read off the ranks of a number column on a public grid.
+    """An aggregate of the ranks of a number column on a public grid.
 
-    resolution: the unit of the grid, see `PublicGrid`; for columns of whole numbers 1 where none is
-    given.
+    resolution: the unit of the grid, see `PublicGrid`; by default 1 for columns of whole numbers.
     """
 
     resolution: Fraction | None
@@ -128,13 +126,13 @@ class GridAggregate(OfColumn):
 
     @property
     def notes(self) -> tuple[str, str]:
-        """The sentences that name the clamping, and what values there are."""
+        """The sentences on the clamping and on the possible values."""
         return clamping_note(self.lower, self.upper), self.grid.words
 
     def draw(
         self, exact: Exact, q: Fraction, mechanism: Exponential, bits: RandomBits, *, shift: int = 0
     ) -> NDArray[np.int64]:
-        """A place of the grid for every cell, aimed at the rank q n + shift.
+        """Draw a point of the grid for every cell, aimed at the rank q n + shift.
 
         mechanism: for losses times the denominator of q.
         """
@@ -146,7 +144,7 @@ class GridAggregate(OfColumn):
     def assumed(
         self, assume: Assumption | None, error: Callable[[NDArray[np.float64], int], float]
     ) -> dict[str, Any]:
-        """What a forecast says where values are assumed; error: of these, and so many rows."""
+        """The forecast for assumed values; error: a function of these and the number of rows."""
         values = None if assume is None else assume.of(self.column)
         if assume is None or values is None:
             return {}
@@ -156,9 +154,9 @@ class GridAggregate(OfColumn):
 def given(
     lower: Number | None, upper: Number | None, *, resolution: Number | None, weight: Number
 ) -> dict[str, Any]:
-    """What the caller wrote of range, grid and weight, checked.
+    """Check the caller's range, grid and weight.
 
-    Raises InvalidParameter, or MissingBound where one bound alone is given.
+    Raises InvalidParameter, or MissingBound if only one bound is given.
     """
     low, high = given_bounds(lower, upper)
     unit = None if resolution is None else checks.exact("resolution", resolution)
@@ -186,7 +184,7 @@ def _interval_share(interval: Number) -> Fraction:
 
 
 def drawn(values: list[float], *, limits: tuple[float, float], ends: Ends | None = None) -> Answer:
-    """An answer of which nothing is known but that it was drawn, and where bought its intervals."""
+    """An answer without a standard error, with its intervals if they were paid for."""
     nothing: list[float | None] = [None] * len(values)
     lower, upper = (nothing, nothing) if ends is None else (end.tolist() for end in ends)
     return Answer(values=values, standard_errors=nothing, lower=lower, upper=upper, limits=limits)
@@ -194,9 +192,9 @@ def drawn(values: list[float], *, limits: tuple[float, float], ends: Ends | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The draws of one quantile: the point, and where bought the two ends of its interval.
+    """The draws of one quantile: the point, and the two ends of its interval if paid for.
 
-    event: what those of all cells together cost.
+    event: the cost of the draws of all cells together.
     """
 
     point: Exponential
@@ -212,7 +210,7 @@ class Selection:
 class BoundedQuantile(GridAggregate, Single):
     """The q-quantile of a number column over rows where it is present.
 
-    interval: the share of this aggregate's budget that buys an interval, 0 for none.
+    interval: the share of this aggregate's budget for an interval, 0 for none.
     """
 
     tag: ClassVar[str] = "quantile"
@@ -231,7 +229,7 @@ class BoundedQuantile(GridAggregate, Single):
         return Selection(point=point.mechanism, event=both, end=end.mechanism)
 
     def release(self, exact: Exact, noise: Selection, bits: RandomBits) -> Answer:
-        """One grid point a cell, and the interval's ends where they were bought."""
+        """One grid point per cell, and the interval's ends if they were paid for."""
         places, ends = self.draw(exact, self.q, noise.point, bits), None
         if noise.end is not None:
             ends = _ends_about(self, exact, self.q, noise.end, miss=_MISS, bits=bits)
@@ -269,7 +267,7 @@ class BoundedQuantile(GridAggregate, Single):
 
 
 def rank_reading(error: float) -> str:
-    """What a release states of a quantile without an interval.
+    """The note of a release on a quantile without an interval.
 
     >>> rank_reading(120.5)
     'no interval; its rank is off by at most 121 rows with 95% probability'
@@ -279,9 +277,9 @@ def rank_reading(error: float) -> str:
 
 
 def rank_error(made: GridAggregate, q: Fraction, mechanism: Exponential, *, miss: float) -> float:
-    """The number of ranks that a draw's error passes with probability at most `miss`.
+    """The number of ranks that a draw's error exceeds with probability at most `miss`.
 
-    Some candidate has loss 0, so the loss of the drawn one passes t with probability at most
+    Some candidate has loss 0, so the loss of the drawn one exceeds t with probability at most
     (slots) exp(-epsilon t / (2 sensitivity)): McSherry and Talwar 2007, Theorem 6.
     """
     return math.log(int(made.grid.slots[-1]) / miss) / float(mechanism.factor) / q.denominator
@@ -321,9 +319,10 @@ def _rank_draws(share: Share, reach: Reach, q: Fraction) -> Draws:
 def finding(
     share: Share, reach: Reach, wanted: tuple[Fraction, ...], interval: Fraction = Fraction(0)
 ) -> QuantileDraws:
-    """The way of the least expected error within a share; interval: the part for intervals.
+    """The method with the least expected error within a share; interval: the part for intervals.
 
-    A function of public numbers alone: the quantiles, the share and its notion, the unit's reach.
+    It depends on public numbers alone: the quantiles, the share and its kind, and the contribution
+    bounds.
     """
     ends = {}
     if interval:
@@ -340,9 +339,9 @@ def finding(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridQuantiles(GridAggregate):
-    """What is made of several quantiles of a number column, over rows where it is present.
+    """An aggregate of several quantiles of a number column, over rows where it is present.
 
-    wanted: rising. interval: the share of this aggregate's budget that buys intervals, 0 for none.
+    wanted: rising. interval: the share of this aggregate's budget for intervals, 0 for none.
     """
 
     wanted: tuple[Fraction, ...]
@@ -361,7 +360,7 @@ class GridQuantiles(GridAggregate):
     def ends(
         self, exact: Exact, noise: QuantileDraws, bits: RandomBits, *, miss: float
     ) -> list[Ends]:
-        """Of every wanted quantile, cell by cell, numbers below and above it but for `miss`."""
+        """Limits of every wanted quantile, cell by cell, that fail with chance `miss`."""
         return [
             _ends_about(self, exact, q, draws.mechanism, miss=miss, bits=bits)
             for q, draws in noise.ends.items()
@@ -385,7 +384,7 @@ class GridQuantiles(GridAggregate):
         )
 
     def error_of(self, errors: Sequence[float]) -> float:
-        """What stands for the error of all its answers, given those of the quantiles."""
+        """One error for all its answers, given those of the quantiles."""
         return math.sqrt(math.fsum(error**2 for error in errors) / len(errors))
 
     def _expected_error(
@@ -413,7 +412,7 @@ class Quantiles(GridQuantiles):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Each quantile in percent, as it stands in the name of a column."""
+        """Each quantile in percent, as in the names of columns."""
         return tuple(f"_{_percent(q).replace('.', '_')}" for q in self.wanted)
 
     def answers(self, exact: Exact, noise: Any, bits: RandomBits) -> Mapping[str, Answer]:
@@ -447,7 +446,7 @@ class QuartileRange(GridQuantiles):
         return {"": dataclasses.replace(answer, beside={"from": first, "to": third})}
 
     def error_of(self, errors: Sequence[float]) -> float:
-        """That of a difference, at most: what both have in common cancels."""
+        """An upper bound for the difference: common errors cancel."""
         return math.sqrt(math.fsum(error**2 for error in errors))
 
 
@@ -468,8 +467,8 @@ def quantile(
 ) -> BoundedQuantile:
     """Find the q-quantile of a number column, 0 <= q <= 1, within a public range.
 
-    Answers are points of a public grid of at most 2^20 steps: numbers of at most 14 to 17 binary
-    digits, so that they are within 0.006% of any value, however far apart the bounds are.
+    Answers are points of a public grid of at most 2^20 steps. The points have at most 14 to 17
+    binary digits, so that one is within 0.006% of any value, however far apart the bounds are.
 
     Parameters
     ----------
@@ -481,13 +480,11 @@ def quantile(
         Public bounds in the column's unit, lower < upper. Left out, they are those declared of the
         column.
     resolution
-        Smaller differences, in the column's unit, do not matter, so that near
-        0 answers are multiples of it. By default 1 for a column of whole numbers, else next to
-        nothing next to the bounds. One that is as coarse as the values are makes answers better: 1
-        for ages, 0.01 for prices.
+        The smallest difference that matters, in the column's unit; near 0, answers are multiples of
+        it. By default 1 for a column of whole numbers, else tiny compared with the bounds. The
+        resolution of the data makes answers more accurate: 1 for ages, 0.01 for prices.
     interval
-        The share of this aggregate's budget, from 0 to below 1, that buys a 95% interval; 0 for
-        none.
+        The share of this aggregate's budget, from 0 to below 1, for a 95% interval; 0 for none.
     weight
         As in `count`.
 
@@ -570,7 +567,7 @@ def quantiles(
 ) -> Quantiles:
     """Find several quantiles of a number column at once, with less noise than one by one.
 
-    The answers stand under the name of the aggregate and the quantile in percent:
+    The columns have the name of the aggregate and the quantile in percent:
     `income=unacorda.quantiles("income", [0.25, 0.5, 0.999])` gives `income_25`, `income_50` and
     `income_99_9`. They never cross.
 
@@ -583,8 +580,8 @@ def quantiles(
     lower, upper, resolution
         As in `quantile`.
     interval
-        The share of this aggregate's budget, from 0 to below 1, that buys a 95% interval for each
-        of them; 0 for none.
+        The share of this aggregate's budget, from 0 to below 1, for a 95% interval of each; 0 for
+        none.
     weight
         As in `count`.
 
@@ -624,15 +621,15 @@ def iqr(
 ) -> QuartileRange:
     """Find the interquartile range of a number column: the distance between its quartiles.
 
-    The quartiles themselves are released too, as its `from` and `to`.
+    The quartiles are released too, as its `from` and `to`.
 
     Parameters
     ----------
     column, lower, upper, resolution, weight
         As in `quantile`.
     interval
-        The share of this aggregate's budget, from 0 to below 1, that buys a 95% interval of the
-        range; 0 for none.
+        The share of this aggregate's budget, from 0 to below 1, for a 95% interval of the range; 0
+        for none.
 
     Returns
     -------

@@ -1,13 +1,13 @@
 """Aggregates of two columns, and ratios of their sums.
 
-Ratios of two sums: two noisy numbers, chosen from the bounds alone.
+Ratios of two sums come from two noisy numbers, which are chosen from the bounds alone.
 
-With x and y in units of the largest there can be, the noise is added to two sums of
-combinations of x and y that are chosen from the bounds alone: x and y themselves, or x - y and a
-part of x + y (where both have one sign, one of these is small while the other is large). A ratio
-theta has, to first order, the error of the sum of x - theta y; the pair is taken whose mean
-logarithm of that error, over ratios of about 1 in these units, is least. The interval is Fieller's
-(1954): all theta for which the noise of Sx - theta Sy can explain what was seen.
+Let x and y be in units of their largest possible size. The noise is added to two sums: of x and of
+y, or of x - y and of a multiple of x + y. (If both have one sign, one of the latter is small when
+the other is large.) To first order, a ratio theta has the error of the sum of x - theta y. The
+chosen pair has the least mean logarithm of that error over ratios of about 1 in these units. The
+interval is Fieller's (1954): all theta for which the noise of Sx - theta Sy can explain the
+released values.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -74,7 +74,7 @@ class RatioSide:
 
     @staticmethod
     def of(argument: str, column: Written, bounds: object) -> RatioSide:
-        """As the caller wrote it; bounds are (lower, upper), or None for those declared."""
+        """Make one side; bounds are (lower, upper), or None for the declared ones."""
         if bounds is None:
             return RatioSide(column=written(column), lower=None, upper=None)
         if not isinstance(bounds, tuple | list) or len(bounds) != 2:
@@ -83,7 +83,7 @@ class RatioSide:
         return RatioSide(column=written(column), lower=low, upper=high)
 
     def bound_to(self, scope: TableSchema) -> tuple[RatioSide, Expression]:
-        """The same with its bounds known, and what it is of."""
+        """The same with its bounds and its expression known."""
         expression = expression_of(self.column, scope)
         lower, upper = bounds_of(self.column, expression, self.lower, self.upper)
         return dataclasses.replace(self, lower=lower, upper=upper), expression
@@ -97,9 +97,9 @@ def _range(side: RatioSide) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfTwo(Aggregate):
-    """What is made of two number columns, values clamped, over rows in which both are present.
+    """An aggregate of two number columns, clamped, over rows in which both are present.
 
-    named: the arguments that are the columns, and those that are their bounds.
+    named: the arguments with the columns, and those with their bounds.
     """
 
     named: ClassVar[tuple[tuple[str, str], ...]] = (("x", "x_bounds"), ("y", "y_bounds"))
@@ -143,7 +143,7 @@ class OfTwo(Aggregate):
     def assumed(self, assume: Assumption) -> tuple[Floats, Floats] | None:
         """The assumed values of both, clamped, in pairs; None where there are none of either.
 
-        Raises InvalidParameter where there are values of one alone, or not as many of both.
+        Raises InvalidParameter if only one has values, or if their numbers differ.
         """
         (first, second), (x, y) = map(assume.of, self.assumes), self.clamps
         if first is None and second is None:
@@ -159,7 +159,7 @@ class OfTwo(Aggregate):
 
 
 def refuse_negative(argument: str, side: RatioSide, *, reason: str = "") -> None:
-    """Raise InvalidParameter where the column of known bounds may be below 0."""
+    """Raise InvalidParameter if the column's bounds allow values below 0."""
     assert side.lower is not None
     expected = f"a lower bound of at least 0{reason}"
     checks.demand(side.lower >= 0, argument, float(side.lower), expected=expected)
@@ -207,12 +207,12 @@ class Ratio(OfTwo, OfMoments):
 
     @property
     def one(self) -> int:
-        """Both are in units of the largest there can be."""
+        """The unit of both: the largest possible size."""
         return math.prod(self._largest)
 
     @property
     def strategies(self) -> Strategies:
-        """Which combinations of x and y are noised, in units of 1 / `one`."""
+        """The combinations of x and y that get noise, in units of 1 / `one`."""
         (x, y), (a, b) = self.clamps, self._largest
         ends = tuple((p * b, q * a) for p in (x.lower, x.upper) for q in (y.lower, y.upper))
         return Strategies(
@@ -237,7 +237,7 @@ class Ratio(OfTwo, OfMoments):
         return values, noisy.errors(weights) / divisor
 
     def answer(self, noisy: Noisy, *, laplace: bool) -> Answer:
-        """Fieller's intervals; None for an end that the noise leaves open."""
+        """Fieller's intervals; None for an unbounded end."""
         values, errors = self.estimates(noisy)
         z = noise_quantile(0.05, laplace=laplace)
         scale, limits = self.scale, self._limits
@@ -249,7 +249,7 @@ class Ratio(OfTwo, OfMoments):
 
     @property
     def scale(self) -> float:
-        """What one unit of the ratio on the scale of the noise is."""
+        """One unit of the ratio on the scale of the noise."""
         (x, y), (a, b) = self.clamps, self._largest
         return x.absolute(a) / y.absolute(b)
 
@@ -295,7 +295,7 @@ def ratio(
 ) -> Ratio:
     """Divide the sum of one number column by that of another, over rows where both are present.
 
-    An end of an interval is None where the noise leaves it open.
+    An end of an interval is None if the noise is too large to bound it.
 
     Parameters
     ----------

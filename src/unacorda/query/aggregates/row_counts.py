@@ -3,18 +3,18 @@
 A question's rows are counted person by person before contribution bounding, and people are counted
 by number of rows in bins between public rungs. One person is in one bin, however many rows they
 have: the sensitivity of all bins together is 1, and of a replaced person 2 in the l1 norm and the
-root of 2 in the l2 norm. All that follows is postprocessing of the noisy counts.
+root of 2 in the l2 norm. Everything below is postprocessing of the noisy counts.
 
 **The share of rows kept.** With a bound of m rows, a person with n rows keeps min(n, m). The share
-is the sum of min(n, m) over people by the sum of n, a ratio of two sums over bins, of which the
-number of rows within a bin is known to lie between its rungs alone. Its confidence limits are
-Fieller's, which need no interval of each bin (docs/proofs/rows_kept.md):
+is the sum of min(n, m) over people divided by the sum of n: a ratio of two sums over bins. The
+number of rows in a bin is only known to lie between its rungs. The confidence limits are Fieller's,
+which need no interval for each bin (docs/proofs/rows_kept.md):
 
 - *at most*: holds for all tables, since a person with more rows than a rung counts as having just
   as many as the rung;
 - *at least*: holds where no person has more rows than a rung that stands with it. Without such a
-  condition there is no lower limit, as one person may have any number of rows, all but m of which
-  are dropped, and their presence is what the noise hides.
+  condition there is no lower limit: one person may have any number of rows, of which all but m are
+  dropped, and the noise hides that person's presence.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -87,9 +87,9 @@ def row_rungs(limit: int | None = None) -> tuple[int, ...]:
 class KeptRows:
     """The share of a question's rows that a bound on the rows of a person keeps.
 
-    share: an estimate; at_most: a 97.5% confidence limit, whatever the table; at_least: another,
-    where no person has more than `no_more` rows. limit: the bound; unit: what names a person;
-    histogram: what was released, of which all of these are made.
+    share: an estimate; at_most: a 97.5% upper confidence limit for every table; at_least: a lower
+    one, valid if no person has more than `no_more` rows. limit: the bound; unit: the person's id;
+    histogram: the released counts, from which all of these are computed.
     """
 
     share: float
@@ -134,11 +134,10 @@ class RowHistogram:
     def people(self) -> Floats:
         """Estimates of the people in each bin.
 
-        Up to the last bins in which people are surely seen, alone or together, they are the noisy
-        counts, none below 0. Above, where a few people with many rows are lost in the noise, a
+        Up to the last bins in which people are clearly visible, alone or together, the estimates
+        are the noisy counts, at least 0. Above, noise hides the few people with many rows, and a
         tail is fitted to the noisy counts: from bin to bin it shrinks by a factor that itself
-        falls. It is postprocessing, and no confidence limit
-        depends on it for its truth.
+        decreases. It is postprocessing, and no confidence limit depends on it.
         """
         counts = np.array(self.counts, dtype=np.float64)
         start, end = self._seen(counts)
@@ -212,7 +211,7 @@ class RowHistogram:
     def doubled(self) -> list[tuple[int, int, float, float]]:
         """Wider bins, each of about twice as many rows: the ends, the people and half an interval.
 
-        As far as people are estimated to be.
+        They end where no people are estimated.
         """
         last = int(np.flatnonzero(self.people()).max(initial=0))
         found, start = [], 0
@@ -228,7 +227,7 @@ class RowHistogram:
         return found
 
     def limit_that_keeps(self, share: float, *, most: int) -> int:
-        """The least rung, of those up to `most`, that is estimated to keep this share of rows."""
+        """The least rung up to `most` that is estimated to keep this share of rows."""
         rows, rungs = self.rows(), [rung for rung in self.rungs if rung <= most]
         enough = (rung for rung in rungs if self.dropped(rung) <= (1 - share) * rows)
         return next(enough, rungs[-1])
@@ -373,8 +372,8 @@ class RowsNoise:
 class RowsKept(Single):
     """The share of the question's rows, of all groups together, that the bound on rows keeps.
 
-    aside: whether it stands below the table of a release in place of a column. limit: the bound,
-    once the question is known.
+    aside: whether it is shown below the table of a release, not as a column. limit: the bound, once
+    the question is known.
     """
 
     tag: ClassVar[str] = "rowskept"
@@ -441,9 +440,9 @@ class RowsKept(Single):
 def rows_kept(*, weight: Number = 1) -> RowsKept:
     """Estimate the share of rows that contribution bounding keeps, over all groups together.
 
-    Where `max_rows` drops rows, answers are about the kept ones. The share has an upper confidence
-    limit. A lower one holds only where no person has more than some number of rows: the release
-    holds both in `kept`.
+    If `max_rows` drops rows, answers are about the kept ones. The share has an upper confidence
+    limit. A lower limit holds only if no person has more than some number of rows. The release has
+    both in `kept`.
 
     Parameters
     ----------

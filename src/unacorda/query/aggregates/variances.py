@@ -1,32 +1,32 @@
 """Variances, covariances and correlations.
 
-Variances and standard deviations: from three noisy sums of which no row moves all far.
+Variances and standard deviations come from three noisy sums with a low joint sensitivity.
 
-The sums are those of `moment_strategies.SQUARED`, of the values put on [-1, 1]. From them follow
-noisy N = number of rows, S = sum of u and Q = sum of u^2, and with m = S / N the variance (Q - 2 m
-S + m^2 N) / (N - ddof), in squares of half the width of the range.
+The sums are those of `moment_strategies.SQUARED`, of the values scaled to [-1, 1]. They give noisy
+N = number of rows, S = sum of u and Q = sum of u^2, and with m = S / N the variance (Q - 2 m S +
+m^2 N) / (N - ddof), in squares of half the width of the range.
 
 Its error is that of the sum of (u - m)^2 - v, v the variance: at -1, 0 and 1 this polynomial is
 (1 + m)^2 - v, m^2 - v and (1 - m)^2 - v. For values in the middle of their range, m = 0, normal
 noise gives tau sqrt(2 (1 - v)^2 + v^2) / N, where noisy counts, sums and sums of squares with a
 third of the budget each give tau sqrt(3 (1 + v^2)) / N (under Laplace noise 2 (1 - v)^2 + 4 v^2 in
-place of 9 (1 + v^2)). These are sums about the middle of the range; about 0, as they are commonly
-taken, they err by several times as much where 0 is an end.
+place of 9 (1 + v^2)). These are sums about the middle of the range. Sums about 0, as is common,
+have errors several times as large if 0 is an end of the range.
 
 The interval is of the kind in `moment_strategies`, with the mean in its box.
 
 Covariances and correlations of two columns, over rows in which both are present.
 
 A covariance follows from the sums of `moment_strategies.PAIRED`, a correlation from those of
-`CROSSED`, of both columns put on [-1, 1]. Errors are to first order those of sums over rows of
+`CROSSED`, of both columns scaled to [-1, 1]. Errors are to first order those of sums over rows of
 
     (u - a) (v - b) - kappa                                                     for a covariance,
     (u - a) (v - b) - (rho / 2) (lambda (u - a)^2 + (v - b)^2 / lambda)         for a correlation
 
 divided by n, and by n times both deviations; a, b are the means and lambda the deviation of v over
-that of u. Both sums are 0 at the true numbers, and change in the second order alone where a, b or
-lambda are a little off. The intervals are made from them as in `moment_strategies`, with a, b and
-lambda in boxes; where the sign of a deviation is not sure, a correlation may be anything.
+that of u. Both sums are 0 at the true numbers, and small errors of a, b or lambda change them only
+in the second order. The intervals are computed from them as in `moment_strategies`, with a, b and
+lambda in boxes. If the sign of a deviation is uncertain, the interval of a correlation is [-1, 1].
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -91,7 +91,7 @@ _EVEN = 201  # values of a column that are assumed where none are given
 class BoundedVariance(OfColumn, OfMoments):
     """The variance of a number column over rows where it is present, or its root.
 
-    ddof: what is taken from the number of rows before it divides. root: the standard deviation.
+    ddof: subtracted from the number of rows in the divisor. root: the standard deviation.
     """
 
     tag: ClassVar[str] = "variance"
@@ -136,7 +136,7 @@ class BoundedVariance(OfColumn, OfMoments):
         return (PresentCount((value,)), SumOf(above), SumOf(Times(above, above)))
 
     def moments(self, sums: Sequence[Sequence[int]]) -> list[list[int]]:
-        """Of 1, u and u^2 in units of 1 / width^2."""
+        """The sums of 1, u and u^2 in units of 1 / width^2."""
         width = self.clamp.width
         moments: list[list[int]] = [[], [], []]
         for rows, total, squares in zip(*sums, strict=True):
@@ -175,7 +175,7 @@ class BoundedVariance(OfColumn, OfMoments):
         return answer_of(values * scale, errors * scale, ends, (0.0, scale * most))
 
     def expected(self, assume: Assumption) -> tuple[Floats, float]:
-        """Where no values are assumed, they are spread evenly."""
+        """By default values are assumed to be spread evenly."""
         values, rows = assume.of(self.column), assume.rows
         u = np.linspace(-1.0, 1.0, 1_001) if values is None else self.clamp.centered(values)
         true = u.var() * rows / (rows - self.ddof) if rows > self.ddof else 0.0
@@ -208,8 +208,8 @@ def variance(
         Public clamping bounds in the column's unit, lower < upper. Left out, they are those
         declared of the column.
     ddof
-        1 for the sample's variance, divided by n - 1, as SQL's VAR_SAMP; 0 for the population's,
-        divided by n.
+        1 for the sample variance, divided by n - 1, as SQL's VAR_SAMP; 0 for the population
+        variance, divided by n.
     weight
         As in `count`.
 
@@ -247,8 +247,8 @@ def stdev(
 ) -> BoundedVariance:
     """Estimate the standard deviation of a number column: the root of `variance`, at least 0.
 
-    The root is taken after the noise. Where the deviation is small next to the noise it comes out
-    too large on average; the interval holds all the same.
+    The root is taken after noise is added. If the deviation is small compared with the noise, it is
+    too large on average; the interval is still valid.
 
     Parameters
     ----------
@@ -290,9 +290,9 @@ def _weights(mean: Floats, variance: Floats) -> Floats:
 def variance_ends(
     noisy: Noisy, at: tuple[int, int], *, box: tuple[Floats, Floats], z: float, ddof: int
 ) -> tuple[Floats, Floats]:
-    """Ends of the variances of values on [-1, 1] whose mean is in a box.
+    """Limits of the variance of values on [-1, 1] whose mean is in a box.
 
-    at: the places of the sums of u and of u^2 among the moments, that of 1 is the first; z: the
+    at: the positions of the sums of u and of u^2 among the moments (the first is that of 1); z: the
     quantile of the noise.
     """
     n, s, q = noisy.moments[:, 0], noisy.moments[:, at[0]], noisy.moments[:, at[1]]
@@ -380,7 +380,7 @@ class _Paired(OfTwo, OfMoments):
 class Covariance(_Paired):
     """The covariance of two number columns, values clamped.
 
-    ddof: what is taken from the number of rows before it divides.
+    ddof: subtracted from the number of rows in the divisor.
     """
 
     tag: ClassVar[str] = "covariance"
@@ -534,8 +534,8 @@ def correlation(
 ) -> Correlation:
     """Estimate Pearson's correlation of two clamped number columns over rows with both.
 
-    It is always in [-1, 1], and 0 where the noise leaves a variance that is not above 0. Where a
-    column does not vary, the exact correlation is not defined.
+    It is always in [-1, 1], and 0 if a noisy variance is not above 0. If a column does not vary,
+    the exact correlation is not defined.
 
     Parameters
     ----------

@@ -35,10 +35,10 @@ _PAST_EXACT = 2**53  # doubles tell all smaller whole numbers apart
 
 @dataclass(frozen=True, slots=True, init=False)
 class Bounds:
-    """A number column and the range its values are clamped to.
+    """A column of numbers and the range to which its values are clamped.
 
-    Take the numbers from the form, the law of nature or the rule book. They must not be read off
-    the data.
+    Take the numbers from the questionnaire, from physics or from regulations. They must not be read
+    from the data.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Bounds:
     Raises
     ------
     InvalidParameter
-        For numbers that are no such range.
+        For numbers that are not such a range.
 
     Examples
     --------
@@ -69,19 +69,18 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Categories:
-    """A column with a public list of values: `group_by` then needs no `keys`.
+    """A column with a public list of values; `group_by` then needs no `keys`.
 
     Parameters
     ----------
     values
         At most 1,000,000 values, each once: text, whole numbers, booleans or dates, all of one
-        type; None for NULL. They must be public, not read off the data.
+        type; None for NULL. They must be public, not read from the data.
 
     Raises
     ------
     InvalidParameter
-        For an empty list, values of two types, a value that stands twice, and numbers that are not
-        whole.
+        For an empty list, values of two types, a repeated value, and numbers that are not whole.
 
     Examples
     --------
@@ -101,7 +100,7 @@ class Categories:
 class Dates:
     """A column of dates (in text: YYYY-MM-DD).
 
-    The range says which dates a synthetic table has. Answers to other questions are about all
+    The range determines the dates of a synthetic table. Answers to other questions are about all
     dates.
 
     Parameters
@@ -112,7 +111,7 @@ class Dates:
     Raises
     ------
     InvalidParameter
-        For what is no date, one end without the other, and a range that is empty.
+        For a value that is not a date, for one end without the other, and for an empty range.
 
     Examples
     --------
@@ -158,10 +157,10 @@ Fact = Bounds | Categories | Dates | Text
 
 
 def interval(lower: Number, upper: Number) -> tuple[Fraction, Fraction]:
-    """The two ends of a public range, exact, after checking that they are one.
+    """Check the two ends of a public range and return them exactly.
 
-    Raises InvalidParameter for NaN, infinity, lower >= upper, ends that no number reaches, or ends
-    that are one number in float64, in which values are held.
+    Raises InvalidParameter for NaN, infinity, lower >= upper, ends beyond the range of numbers, and
+    ends that are equal in float64, the type of the values.
     """
     low, high = checks.exact("lower", lower), checks.exact("upper", upper)
     checks.demand(low < high, "lower", lower, expected=f"a number below upper={upper!r}")
@@ -177,8 +176,8 @@ def interval(lower: Number, upper: Number) -> tuple[Fraction, Fraction]:
 def check_keys(argument: str, values: Iterable[Key]) -> tuple[Key, ...]:
     """The keys as a tuple: not empty, no duplicates, one type (None may join any).
 
-    Raises InvalidParameter naming the first key that cannot stand; warns where two texts are the
-    same to the eye (equal after Unicode NFC) but differ in their code points.
+    Raises InvalidParameter, which names the first key that is not valid. Warns if two texts look
+    the same (equal after Unicode NFC) but differ in their code points.
     """
     checks.demand(_is_list(values), argument, values, expected="a list of public values")
     keys = tuple(plain_key(argument, value) for value in itertools.islice(values, MOST_KEYS + 1))
@@ -206,10 +205,10 @@ def _is_list(values: object) -> bool:
 
 
 def plain_key(argument: str, value: object) -> Key:
-    """A key as a plain Python value, whatever array or enumeration it came from.
+    """Convert a key to a plain Python value.
 
-    Raises InvalidParameter for what no key can be: floats (NaN too), instants, bytes, lists, text
-    that the engine cannot hold.
+    The key may come from an array or an enumeration. Raises InvalidParameter for values that cannot
+    be keys: floats (NaN too), instants, bytes, lists, and text that the engine cannot hold.
     """
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
         value = value.item()  # NumPy scalars
@@ -259,10 +258,10 @@ def dates(
     Parameters
     ----------
     first, last
-        The ends of the range, both part of it, as dates or as text such as "2024-01-31".
+        The first and the last date, both included, as dates or as text such as "2024-01-31".
     every
-        "day", "week", "month", "quarter" or "year". Of all but days it is the first day, as
-        DATE_TRUNC gives it, of every one that has a day in the range. Weeks begin on Mondays.
+        "day", "week", "month", "quarter" or "year". For all but "day", the list has the first day
+        of every period that overlaps the range, as DATE_TRUNC gives it. Weeks begin on Mondays.
 
     Returns
     -------
@@ -272,7 +271,7 @@ def dates(
     Raises
     ------
     InvalidParameter
-        For what is no date, an empty range, another step, and too many dates.
+        For a value that is not a date, an empty range, another step, and too many dates.
 
     Examples
     --------
@@ -310,7 +309,7 @@ def _date(argument: str, value: object) -> dt.date:
 
 
 def key_kinds(keys: Sequence[Key]) -> tuple[Kind, ...]:
-    """The kinds of column that these keys may be values of."""
+    """The kinds of column that can have these keys as values."""
     sample = next((key for key in keys if key is not None), None)
     if sample is None:
         return tuple(Kind)
@@ -319,7 +318,7 @@ def key_kinds(keys: Sequence[Key]) -> tuple[Kind, ...]:
 
 
 def tuples_of(columns: Sequence[str], keys: Any) -> tuple[tuple[Key, ...], ...]:
-    """Keys of several columns, given as tuples, checked."""
+    """Check keys of several columns that are given as tuples."""
     expected = f"a list of tuples, one value for each of {', '.join(columns)}"
     checks.demand(_is_list(keys), "keys", keys, expected=expected)
     rows = [
@@ -340,6 +339,6 @@ def tuples_of(columns: Sequence[str], keys: Any) -> tuple[tuple[Key, ...], ...]:
 
 
 def check_few(lists: Sequence[Sequence[object]]) -> None:
-    """Raise InvalidParameter where all combinations are too many."""
+    """Raise InvalidParameter if there are too many combinations."""
     cells = math.prod(map(len, lists))
     checks.demand(cells <= MOST_KEYS, "keys", f"{cells:,} keys", expected=f"at most {MOST_KEYS:,}")

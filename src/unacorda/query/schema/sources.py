@@ -1,4 +1,4 @@
-"""Where tables come from: files, database tables and frames, known before any row is read."""
+"""Sources of tables: files, database tables and data frames, before any row is read."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -26,19 +26,19 @@ _ENDINGS = (*_DELIMITERS, ".parquet", ".pq")
 
 @dataclass(frozen=True, slots=True)
 class Csv:
-    """A CSV file that is not written with commas and double quotes.
+    """A CSV file with another delimiter or quote than a comma and a double quote.
 
     Parameters
     ----------
     path
         Where the file is.
     delimiter, quote
-        One ASCII character each, and not the same one.
+        One ASCII character each; they must differ.
 
     Raises
     ------
     InvalidParameter
-        For characters that are none.
+        For values that are not such characters.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class Csv:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fingerprint:
-    """What tells a file from another without reading it: path, size, time, inode."""
+    """The identity of a file without reading it: path, size, time, inode."""
 
     path: str
     size: int
@@ -70,7 +70,7 @@ class Fingerprint:
 
     @staticmethod
     def of(path: str) -> Fingerprint:
-        """The fingerprint of a file that is there; SourceUnreadable if it is not."""
+        """The fingerprint of an existing file; SourceUnreadable if it is missing."""
         try:
             found = os.stat(path)
             size, modified, inode = found.st_size, found.st_mtime_ns, found.st_ino
@@ -83,7 +83,7 @@ class Fingerprint:
         raise SourceUnreadable(f"The file {path!r} cannot be read: {reason}.")
 
     def check(self) -> None:
-        """Raise SourceChanged if the file is gone or another one."""
+        """Raise SourceChanged if the file is gone or was replaced."""
         try:
             same = Fingerprint.of(self.path) == self
         except SourceUnreadable:
@@ -134,7 +134,7 @@ Opened = CsvFile | Parquet | DatabaseTable | Frame
 
 
 def is_table(value: object) -> bool:
-    """Whether a value, where lists may stand too, means a whole table: a file or a frame.
+    """Whether a value that may also be a list is a whole table: a file or a data frame.
 
     >>> is_table("counties.csv"), is_table(["A", "B"]), is_table("A")
     (True, False, False)
@@ -148,10 +148,10 @@ def is_table(value: object) -> bool:
 
 
 def locate(name: str, source: object) -> Opened:
-    """The source behind what the caller wrote for table `name`.
+    """Find the source that the caller gave for table `name`.
 
-    Raises InvalidParameter for what is no source, SourceUnreadable for files that are missing or
-    have no usable header.
+    Raises InvalidParameter for a value that is not a source, and SourceUnreadable for files that
+    are missing or have no usable header.
     """
     if isinstance(source, Csv):
         return _csv(os.fspath(source.path), source.delimiter, source.quote)

@@ -1,9 +1,10 @@
-"""What the columns of a table mean, and what tells its people apart.
+"""The columns of a table and their types, and the ids of its people.
 
-The schema is public or it is text. A column of a typed source has one reading, its own. A column
-of a text source (CSV, object columns of frames) has the type that `columns=` declares; without a
-declaration it has as many readings as its use may need: text, number, date, boolean, instant. A
-value that does not convert is NULL, in every reading, and no reading ever raises.
+A type is public, or the column is text. A column of a typed source has one reading, of its own
+type. A column of a text source (CSV, object columns of data frames) has the type that `columns=`
+declares. Without a declaration it has several readings, one for each type that its use may need:
+text, number, date, boolean, instant. In every reading a value that does not convert is NULL, and no
+reading raises an error.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -67,15 +68,15 @@ class ColumnReading:
 
     @property
     def name(self) -> str:
-        """The identifier under which the rest of the SQL knows it."""
+        """The identifier of this reading in the rest of the SQL."""
         return self.column.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What tells people apart: `sql` over the columns that these leaves are known as.
+    """The identity of people: `sql` over the columns of these leaves.
 
-    type: of what `sql` gives: an engine's type of whole numbers, VARCHAR, UUID, DATE or DECIMAL.
+    type: the type of `sql`: an engine's type of whole numbers, VARCHAR, UUID, DATE or DECIMAL.
     """
 
     sql: str
@@ -93,11 +94,11 @@ class PublicTableReader(Protocol):
     def __call__(
         self, source: object, choose: Callable[[Sequence[str]], Sequence[str]], *, most: int
     ) -> list[tuple[Any, ...]]:
-        """At most so many rows; SourceUnreadable where the table cannot be read."""
+        """Read at most so many rows; SourceUnreadable if the table cannot be read."""
 
 
 def joint_ids(types: Mapping[str, str]) -> dict[str, Identity]:
-    """What names a person in rows that were put together, as u0, u1, ...; types: of each id."""
+    """The ids of a person in joined or united rows, as u0, u1, ...; types: of each id."""
     found = {}
     for index, (name, kind) in enumerate(types.items()):
         column = Column(f"u{index}", Kind.TEXT)
@@ -117,8 +118,8 @@ class TableSchema:
     facts: what the curator declared. read_public: reads a public table of keys, in an
     engine that the session gives; None outside a session.
 
-    However a name comes in, no two of a scope differ in capitals alone: an engine would take them
-    for one, and answer about the wrong one. InvalidParameter.
+    No two names of a scope may differ only in case, since an engine would confuse them and answer
+    about the wrong column. Such names raise InvalidParameter.
     """
 
     table: str
@@ -135,10 +136,10 @@ class TableSchema:
         checks.demand(again is None, f"tables[{self.table!r}]", again, expected=expected)
 
     def parse(self, text: str, *, argument: str, expect: Kind | None = None) -> Expression:
-        """The expression, with each untyped column read as its use needs.
+        """Parse an expression, and read each untyped column as its use needs.
 
-        Raises UnsafeExpression or InvalidParameter as `expressions.parse` does, from the readings
-        that come first.
+        Raises UnsafeExpression or InvalidParameter as `expressions.parse` does for the first
+        readings.
         """
         is_text = isinstance(text, str)
         checks.demand(is_text, argument, text, expected="an expression in SQL, as text")
@@ -163,9 +164,9 @@ class TableSchema:
         return name in self.leaves or name in self.derived
 
     def resolve(self, name: str, *, argument: str) -> str:
-        """The column a name means: exactly, or else without regard to capitals.
+        """Find the column of a name: exactly, or else without regard to case.
 
-        Raises InvalidParameter with the columns there are.
+        Raises InvalidParameter, which lists the columns.
         """
         found = self.alike(name) if checks.is_text(name) else None
         if found is None:
@@ -180,7 +181,7 @@ class TableSchema:
         return self.readings(found)
 
     def readings(self, label: str) -> tuple[Column, ...]:
-        """The readings of a column by its own name, best first; none of a type that has none."""
+        """The readings of a column by its exact name, best first; none if its type has none."""
         if label in self.derived:
             return (self.derived[label],)
         return tuple(leaf.column for leaf in self.leaves[label])
@@ -196,11 +197,11 @@ class TableSchema:
     def with_columns(
         self, leaves: Mapping[str, tuple[ColumnReading, ...]], facts: Mapping[str, Fact]
     ) -> TableSchema:
-        """The scope with columns of another table beside its own; their names are new ones."""
+        """The scope with columns of another table added under new names."""
         return replace(self, leaves={**self.leaves, **leaves}, facts={**self.facts, **facts})
 
     def alike(self, name: str) -> str | None:
-        """The column that has this name, but for capitals; None where there is none."""
+        """The column with this name without regard to case, or None."""
         return next((known for known in self.names if folded(known) == folded(name)), None)
 
     def used(self, names: Iterable[str]) -> tuple[ColumnReading, ...]:
@@ -224,9 +225,9 @@ class TableSchema:
 def readings(name: str, sql_type: str, fact: Fact | None, *, sql: str) -> tuple[ColumnReading, ...]:
     """The readings of one source column, best first.
 
-    sql_type: the engine's type; fact: what the curator declared, which then fixes the type;
-    sql: the column as the source knows it. Raises InvalidParameter where the declared type and
-    the column's own can not meet.
+    sql_type: the engine's type; fact: the curator's declaration, which then determines the type;
+    sql: the column in the source. Raises InvalidParameter if the declared type does not fit the
+    column's own.
     """
     base = plain_type(sql_type)
     native = _native(base)
@@ -305,9 +306,9 @@ def _number(column: Column, base: str, fact: Fact | None, sql: str) -> tuple[str
 
 
 def plain_type(sql_type: str) -> str:
-    """The engine's type without its parameters; a list's keeps its brackets and so is no other.
+    """The engine's type without its parameters; the type of a list keeps its brackets.
 
-    The parameters of an ENUM are values, which may have been taken from the data.
+    The parameters of an ENUM are values, and these may come from the data.
 
     >>> plain_type("DECIMAL(18,3)"), plain_type("INTEGER[]"), plain_type("ENUM('Ann', 'Bo')[]")
     ('DECIMAL', 'INTEGER[]', 'ENUM[]')
@@ -317,7 +318,7 @@ def plain_type(sql_type: str) -> str:
 
 
 def by_code_point(sql: str) -> str:
-    """Text that compares by code point, whatever collation its column brings along.
+    """Text that compares by code point, whatever the collation of its column.
 
     Under a collation two people could share one bound, and one row could fit two keys.
     """
@@ -402,10 +403,10 @@ def scopes_of(
     public: Collection[str] = (),
     read_public: PublicTableReader | None = None,
 ) -> dict[str, TableSchema]:
-    """By table what its columns mean; InvalidParameter for facts that fit no column.
+    """Build the schema of each table; InvalidParameter for facts that fit no column.
 
-    facts: by column, of every table that has it; or by table, of its columns alone. public: the
-    names of tables without people in them; read_public: reads public tables of keys.
+    facts: by column, for every table that has it; or by table, for its columns only. public: the
+    names of tables without people; read_public: reads public tables of keys.
     """
     declared = _facts_by_table(schemas, facts)
     tables = [table for table in schemas if table not in public]
@@ -459,7 +460,7 @@ def scope_of(
     *,
     read_public: PublicTableReader | None = None,
 ) -> TableSchema:
-    """What the columns of one table mean; InvalidParameter where the unit or a fact fits none.
+    """Build the schema of one table; InvalidParameter if the unit or a fact fits no column.
 
     schema: the engine's type of each column.
     """

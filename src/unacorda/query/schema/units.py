@@ -1,4 +1,4 @@
-"""The privacy unit: whose presence the noise hides, and how far one unit can reach."""
+"""Privacy units and contribution bounds."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -21,9 +21,9 @@ _BOUNDED = "a bound on all rows of a person: max_rows=, or max_groups= with max_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auto:
-    """That a session finds `max_rows` privately when it is opened, for this much of its budget.
+    """A request to find `max_rows` privately with this budget when the session opens.
 
-    most: the largest number that can be found. objective: what is found, as `auto` has it.
+    most: the largest number that can be found. objective: as in `auto`.
     """
 
     tag: ClassVar[str] = "auto"
@@ -45,23 +45,24 @@ class Auto:
 def auto(
     *, budget: Guarantee, most: int = 1_000, objective: Literal["people", "error"] = "people"
 ) -> Auto:
-    """Let a session find how many rows of a person to keep: `Person("id", max_rows=auto(...))`.
+    """Let a session find `max_rows` privately: `Person("id", max_rows=auto(...))`.
 
-    What is found is public: `session.unit.max_rows`. The ledger keeps it. An account pays once for
-    a search of the same tables with the same end, whatever the budget, and later sessions read what
-    was found. All of a person's rows in a table are counted, whatever other limits there are.
+    The number that is found is public, as `session.unit.max_rows`, and the ledger keeps it. An
+    account pays once for a search of the same tables with the same end, whatever the budget; later
+    sessions read its result. The search counts all of a person's rows in a table, whatever the
+    other contribution bounds.
 
     Parameters
     ----------
     budget
-        A guarantee: what the search may cost, of the session's budget.
+        A guarantee: the most that the search may cost. It is part of the session's budget.
     most
-        A public end of the search, from 1 to 1,000,000 rows.
+        The public upper end of the search, from 1 to 1,000,000 rows.
     objective
-        "people" finds the first number that only few people pass. "error" finds how many people
-        have how many rows. Each question then gets the bound with which its own budget is expected
-        to err least, as `Session.suggest_bounds` computes it, unless `Query.with_max_rows` gives
-        one; `session.unit.max_rows` drops about one row in a hundred.
+        "people" finds the first number that only few people exceed. "error" finds a histogram of
+        people by number of rows. Each question then gets the bound with the least expected error
+        for its own budget, as `Session.suggest_bounds` computes it, unless `Query.with_max_rows`
+        gives one; `session.unit.max_rows` drops about one row in a hundred.
 
     Returns
     -------
@@ -71,7 +72,7 @@ def auto(
     Raises
     ------
     InvalidParameter
-        For a budget that is no guarantee, an end out of its range, and an unknown objective.
+        For a budget that is not a guarantee, an end out of its range, and an unknown objective.
 
     Examples
     --------
@@ -84,38 +85,38 @@ def auto(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Person:
-    """Protect a person with all their rows, of which a bounded number enters any question.
+    """Protect a person with all their rows, a bounded number of which enters any question.
 
-    Where a person has more rows than the limits allow, a pseudo-random choice counts: every group,
-    and then every row, is as likely as the other. A salt that is drawn anew for every question
-    fixes it.
+    If a person has more rows than the contribution bounds allow, a pseudo-random sample is kept:
+    every group is equally likely, and then every row. It is determined by a salt that is drawn anew
+    for every question.
 
     Parameters
     ----------
     id
-        The column that names the person, or a row-wise expression such as "lower(email)", or a
-        tuple of several that do so together. Every table of the session has it; where tables name
-        it differently, a mapping by table: {"visits": "pid", "labs": "patient"}. Rows without an id
-        (NULL in any of them) are dropped. Numbers that are computed are ids where they are whole
-        and below 2^53.
+        The column that identifies the person, a row-wise expression such as "lower(email)", or a
+        tuple of several that identify the person together. Every table of the session must have it.
+        If the name differs between tables, give a mapping by table: {"visits": "pid", "labs":
+        "patient"}. Rows without an id (NULL in any of them) are dropped. Computed numbers are ids
+        only if they are whole and below 2^53.
     max_rows
         The most rows of a person that count in one question, over all groups together, from 1 to
         1,000,000. With `unacorda.auto(budget=...)` the session finds the number privately when it
-        is opened: the first rung of a public ladder that only few people pass.
+        opens: the first number of a public list that only few people exceed.
     max_groups
-        The most groups of one question that a person's rows may fall into.
+        The most groups of one question in which a person's rows count.
     max_rows_per_group
-        The most rows of a person in one group; without groups all rows are one group. Either
-        `max_rows` or both of the others must be given, since noise hides only what is bounded.
+        The most rows of a person that count in one group; without groups all rows are one group.
+        Give either `max_rows` or both of the others: noise hides only bounded contributions.
     neighbors
-        `AddRemove` compares the table with the one without the person. `ReplaceOne` compares it
-        with one in which their rows are another person's.
+        `AddRemove` compares the table with one without the person. `ReplaceOne` compares it with
+        one in which another person's rows replace theirs.
 
     Raises
     ------
     InvalidParameter
-        For an id that is no text, a limit that is no whole number from 1 on, limits that leave the
-        rows of a person unbounded, and another relation.
+        For an id that is not text, a bound that is not a whole number from 1 on, bounds that leave
+        the rows of a person unbounded, and another relation.
 
     Examples
     --------
@@ -173,7 +174,7 @@ class Person:
 
     @property
     def all_rows(self) -> int:
-        """How many of their rows count at most, over all groups together."""
+        """The most rows of a person that count, over all groups together."""
         bounds = [] if self.max_rows is None else [self.max_rows]
         if self.max_groups is not None and self.max_rows_per_group is not None:
             bounds.append(self.max_groups * self.max_rows_per_group)
@@ -181,21 +182,21 @@ class Person:
 
     @property
     def searched(self) -> Person:
-        """The unit of the search for `max_rows`: their rows, before groups bound them."""
+        """The unit of the search for `max_rows`: all rows of a person, without bounds on groups."""
         if self.search is None:
             return self
         most = self._but(max_rows=self.search.most).all_rows  # more is never kept
         return self._but(max_rows=most, max_groups=None, max_rows_per_group=None, search=None)
 
     def found(self, max_rows: int, *, paid: Guarantee | None = None) -> Person:
-        """Return the same unit with the number of rows that its search found.
+        """Return the same unit with the `max_rows` that its search found.
 
         Parameters
         ----------
         max_rows
             That number.
         paid
-            What was paid for it, where that is not what this unit would pay.
+            The price that was paid, if it differs from the one that this unit would pay.
 
         Returns
         -------
@@ -208,7 +209,7 @@ class Person:
         return self._but(max_rows=max_rows, search=search)
 
     def with_rows(self, max_rows: int) -> Person:
-        """Return the same unit with a number of rows, whatever it would search.
+        """Return the same unit with a given `max_rows` in place of a search.
 
         Parameters
         ----------
@@ -223,7 +224,7 @@ class Person:
         return self._but(max_rows=max_rows, search=None)
 
     def alike(self, other: Unit) -> bool:
-        """Say whether it is the same unit but for the number of rows, which is each question's own.
+        """Say whether it is the same unit, apart from the number of rows of each question.
 
         Parameters
         ----------
@@ -243,7 +244,7 @@ class Person:
         Parameters
         ----------
         max_groups
-            How many; a smaller limit of the unit stays.
+            The most groups; a smaller bound of the unit stays.
 
         Returns
         -------
@@ -255,7 +256,7 @@ class Person:
 
     @property
     def in_part(self) -> Person:
-        """The unit of a part of the people, which they may leave or join, also when replaced."""
+        """The unit of a part of the data, which people may leave or join, also when replaced."""
         return self._but(neighbors=AddRemove)
 
     def in_table(self, table: str, tables: Collection[str] = ()) -> Person:
@@ -276,7 +277,7 @@ class Person:
         Raises
         ------
         InvalidParameter
-            Where the ids are not those of these tables.
+            If the ids are not those of these tables.
         """
         if not self.by_table:
             return self
@@ -288,7 +289,7 @@ class Person:
 
     @property
     def terms(self) -> dict[str, Term]:
-        """The terms of an account: what the promise is about. Limits belong to each question."""
+        """The terms of an account: the unit without the bounds, which belong to each question."""
         ids: Term = self.id
         if self.by_table:
             ids = tuple(sorted((table, *named) for table, named in self.by_table))
@@ -296,7 +297,7 @@ class Person:
 
     @property
     def limits(self) -> dict[str, int]:
-        """The limits on what one person brings into a question, of those that are set."""
+        """The contribution bounds that are set."""
         limits = {name: getattr(self, name) for name in LIMITS}
         return {name: value for name, value in limits.items() if value is not None}
 
@@ -329,7 +330,7 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Protect single rows: right only where no person owns more than one.
+    """Protect single rows; right only if no person has more than one.
 
     Parameters
     ----------
