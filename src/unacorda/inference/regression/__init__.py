@@ -1,3 +1,3 @@
-"""Regressions, and the engine that fits them: one metric, cut or Newton steps, one covariance."""
+"""Regressions and their algorithm: one metric, clipped or Newton steps, one covariance."""
 
 # SPDX-License-Identifier: Apache-2.0

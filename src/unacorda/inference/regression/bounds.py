@@ -1,7 +1,7 @@
 r"""Bounds of sums, chosen from released counts: ranges of columns, radii, longest gradients, caps.
 
-All but `find_ranges` are functions of released and public numbers, so that they cost nothing. That
-a range is up to four times too wide, and that a few rows lie beyond it, the metric does not mind.
+All but `find_ranges` are functions of released and public numbers, so they cost nothing. The metric
+works also if a range is up to four times too wide, or if a few rows lie beyond it.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -103,7 +103,7 @@ class Tail:
 def tail_of(rows: Rows, *, share: float) -> tuple[Tail, float]:
     """Counts of |a|^2 by quarter octaves, and the deviation of the noise in each.
 
-    Each bin is kept only where it is seen, as the noise of empty bins far out adds up.
+    Only visible bins are kept, as the noise of many empty bins adds up.
     """
     asked = OctaveCounts(
         of=lambda row: row.square,
@@ -220,11 +220,11 @@ class ParetoTail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pull:
-    """How far the longest gradients point one way: 0 where their signs are those of coins.
+    """How far the longest gradients point one way: 0 if their signs are like coin tosses.
 
-    tail: of their lengths before rows are weighed and cut; direction: of unit length; strength: the
-    length of the mean of their directions, noise and chance taken off, at most 1, and at least
-    `_ONE_WAY` where the line is bent; 0 where noise and chance may be all of it.
+    tail: of their lengths before weighting and clipping; direction: of unit length; strength: the
+    length of the mean of their directions without noise and chance, at most 1, and at least
+    `_ONE_WAY` if the mean is not a line; 0 if noise and chance may explain it.
     """
 
     tail: ParetoTail
@@ -233,7 +233,7 @@ class Pull:
 
     @property
     def bent(self) -> bool:
-        """True if the line is taken for bent."""
+        """True if the mean is treated as not linear."""
         return self.strength >= _ONE_WAY
 
     def moved(self, bound: float) -> float:
@@ -291,7 +291,7 @@ def pull_of(
     """The pull of long gradients, from the means of directions.
 
     farthest: of the rows beyond an edge of counts; longer: of the longer half of all rows, which
-    shows that the mean is no line where the tail is too small to; thrift: 1 where people are few.
+    shows that the mean is not linear if the tail is too small to; thrift: 1 if people are few.
     """
     beyond = float(_beyond(lengths, 2 * _NEXT)[place])
     tail = DirectionSum(mean=farthest, rows=rows, beyond=beyond)
@@ -346,11 +346,12 @@ def gradient_bound(
 ) -> GradientBound:
     """The largest bound whose noise is at most `most` of the sampling error that it leaves.
 
-    No larger than where counts end, unless that is cheap, and no smaller than where more than a few
-    rows would be cut. Where the longest gradients pull one way counts do not see all that matter:
-    it is as large as a dearer noise allows, and so much larger that noise and what they may move by
-    being cut have the least sum of squares. share: of mu^2, of the steps that it is for; most: a
-    ratio of standard deviations. Source: docs/proofs/regression.md, section 3.
+    It is not larger than the end of the counts, unless that is cheap, and not so small that more
+    than a few rows are clipped. If the longest gradients pull one way, counts do not show all rows
+    that matter. Then the bound is as large as a costlier noise allows, and minimizes the sum of
+    squares of noise and of the shift that clipping may cause. share: of mu^2, for the steps that
+    use the bound; most: a ratio of standard deviations. Source: docs/proofs/regression.md, section
+    3.
     """
     edges, sd, n = lengths.edges, lengths.deviations, rows.number
     # Far out a bin that is seen by chance is dear: counts there have to stand out, those beyond a
@@ -394,8 +395,9 @@ def gradient_bound(
 def level_bound(rows: Rows, lengths: Lengths, *, share: float, most: float) -> float:
     """Where lengths are cut for the mean of their squares, at most so far out.
 
-    The larger of two: where noise and what cutting takes away, by counts, have the least sum, and
-    where noise is `_CHEAP_LEVEL` of the mean, as counts do not show all rows. share: of mu^2.
+    The larger of two bounds: one minimizes noise plus the loss by clipping, as counts show it. At
+    the other the noise is `_CHEAP_LEVEL` of the mean, as counts do not show all rows. share: of
+    mu^2.
     """
     edges, sd, n = lengths.edges, lengths.deviations, rows.number
     counts = np.where(lengths.counts > _SEEN * sd, lengths.counts, 0.0)[: len(edges)]
@@ -426,10 +428,10 @@ def within_of(lengths: Lengths, bound: float) -> float:
 def cap_of(found: Counts, top: float, *, affordable: float = math.inf) -> float:
     """A bound that no row exceeds, as far as counts show.
 
-    It is half an octave above the last bin that is seen, if noise can afford that. Seen is a bin,
-    or all bins from there on together, as few people may lie in several. Beyond the affordable
-    bound they have to stand out for certain, as one that is seen by chance is dear there. No more
-    than the sure bound `top`.
+    It is half an octave above the last visible bin, if its noise is affordable. A bin is visible
+    alone or together with all bins above it, as few people may lie in several. Beyond the
+    affordable bound it must stand out for certain, as a bin that is visible by chance is costly
+    there. The bound is at most the sure bound `top`.
     """
     lengths = lengths_of(found)
     least = np.where(lengths.edges <= affordable, _SEEN, _CERTAIN) * lengths.deviations

@@ -1,4 +1,4 @@
-r"""Errors of a fit in two parts, sampling and privacy, and gates that close where there are none.
+r"""Sampling and privacy errors of a fit, and gates that close if they are not valid.
 
 All of it is computed from released matrices and steps. A gate that closes makes intervals infinite,
 with its reason.
@@ -33,10 +33,9 @@ class Step:
 class Fitted:
     """A fit of rows: coefficients of the whitened rows, covariances, and the reasons for none.
 
-    score: v of a row's gradient v a; steps: how many; beyond: the share of rows that weigh less
-    than their own weight; curvature: M, with its penalty; bound: the longest gradient of a row;
-    last_step: the largest last step over its own deviation; closed: reasons, empty where intervals
-    are given.
+    score: v of a row's gradient v a; steps: their number; beyond: the share of rows whose weight is
+    reduced; curvature: M, with its penalty; bound: of the length of a row's gradient; last_step:
+    the largest last step over its own deviation; closed: reasons for infinite intervals, if any.
     """
 
     theta: Floats
@@ -71,7 +70,7 @@ def propagated(steps: Sequence[Step], curvature: Floats) -> Floats:
 
 
 def privacy_errors(steps: Sequence[Step], curvature: Floats, last: Floats) -> Floats:
-    """The covariance that steps leave: of their noise, and of the way that the last one left."""
+    """The covariance after the steps: of their noise, and of the remaining distance."""
     to_go = (np.eye(len(curvature)) - steps[-1].preconditioner @ curvature) @ last
     return propagated(steps, curvature) + np.outer(to_go, to_go)
 
@@ -90,10 +89,10 @@ def fit_of(
     steps: int,
     beyond: float,
 ) -> Fitted:
-    """The fit where steps ended, with its errors, and the gate of the last step.
+    """The fit at the end of the steps, with its errors and the gate of the last step.
 
-    path: the steps whose noise is left. Errors of privacy count the noise in the number of rows
-    where there is a penalty.
+    path: the steps whose noise remains. With a penalty, privacy errors include the noise in the
+    number of rows.
     """
     privacy = privacy_errors(path, curvature, last)
     if penalty is not None:
@@ -124,11 +123,11 @@ def sampling_errors(
     number: float,
     trace: float | None = None,
 ) -> Floats:
-    """The sandwich (M + K)^-1 Q (M + K)^-1 / n, Q drawn to a multiple of M.
+    """The sandwich (M + K)^-1 Q (M + K)^-1 / n, with Q shrunk to a multiple of M.
 
-    level: the trace of Q, released apart; trace: that of the multiple of M, by default level.
-    Eigenvalues of Q raised to a floor one by one would add up to too much.
-    Source: Huber 1967; docs/proofs/regression.md, section 5.
+    level: the trace of Q, released separately; trace: that of the multiple of M, by default level.
+    Raising each eigenvalue of Q to a floor would add up to too much. Source: Huber 1967;
+    docs/proofs/regression.md, section 5.
     """
     times = (level if trace is None else trace) / float(np.trace(curvature))
     middle, kept = shrunk(scores, times * curvature)
@@ -140,7 +139,7 @@ def sampling_errors(
 
 
 def shrunk(found: Moment, target: Floats) -> tuple[Floats, float]:
-    """A released matrix drawn to a target as far as its noise explains the difference.
+    """Shrink a released matrix to a target as far as its noise explains the difference.
 
     Also the share of the difference that is kept. Source: James and Stein 1961.
     """
@@ -153,7 +152,7 @@ def shrunk(found: Moment, target: Floats) -> tuple[Floats, float]:
 def step_ratio(
     back: Floats, steps: Sequence[Step], curvature: Floats, last: Floats, total: Floats
 ) -> float:
-    """The largest last step of a coefficient over the length by its noise and half its error.
+    """The largest ratio of a coefficient's last step to the length from noise and half its error.
 
     total: the covariance of the coefficients of whitened rows.
     """

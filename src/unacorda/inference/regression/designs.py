@@ -1,9 +1,9 @@
 r"""Features on a public scale, whitened by a released matrix, with weights that bound them.
 
-A feature is first put on a scale from public bounds, then all of them together are whitened by a
-private second moment, so that correlated or badly scaled features lose nothing; whitened rows
-get the weight min(1, r^2 / |a|^2), so that |w a| <= r and w |a|^2 <= r^2 for every row (Mallows
-1975). The weight depends on the features alone, so that it biases no coefficient.
+Each feature is first scaled by public bounds. Then all features are whitened by a private second
+moment, so that correlated or badly scaled features lose nothing. Whitened rows get the weight
+min(1, r^2 / |a|^2), so that |w a| <= r and w |a|^2 <= r^2 for every row (Mallows 1975). The weight
+depends only on the features, so it biases no coefficient.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -30,18 +30,18 @@ FAR: Final = 1e60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling:
-    """Public: a feature x becomes (x - centre) * factor. Both have one number a feature."""
+    """Public: a feature x becomes (x - center) * factor. Both have one number per feature."""
 
     centre: Floats
     factor: Floats
 
     @property
     def size(self) -> int:
-        """The number of parameters: an intercept and one coefficient a feature."""
+        """The number of parameters: an intercept and one coefficient per feature."""
         return self.centre.size + 1
 
     def rows(self, x: Floats, present: Floats) -> Floats:
-        """One row (1, scaled features) a person; zeros where `present` is 0."""
+        """One row (1, scaled features) per person; zeros where `present` is 0."""
         rows = np.empty((len(x), self.size))
         rows[:, 0] = present
         with np.errstate(over="ignore", invalid="ignore"):
@@ -60,7 +60,7 @@ class Scaling:
 
 
 def scaling(feature_bounds: tuple[ArrayLike, ArrayLike] | None, *, features: int) -> Scaling:
-    """The scaling of public bounds: a pair (lower, upper), each one number or one a feature."""
+    """The scaling of public bounds: a pair (lower, upper), each one number or one per feature."""
     lower, upper = bounds_of(feature_bounds, features=features)
     half = (upper - lower) / 2
     return Scaling(centre=lower + half, factor=SPREAD / half)

@@ -1,4 +1,4 @@
-"""The base of regressions: fits arrays or a table, and keeps the released line."""
+"""The base of regressions, which fit arrays or a table and keep the released line."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -44,7 +44,7 @@ class _Find(Protocol):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Regression(Intervals, BaseEstimator):  # type: ignore[misc]
-    """A regression that is fit to rows, of arrays or of a table."""
+    """A regression on rows of arrays or of a table."""
 
     budget: Guarantee
     feature_bounds: tuple[ArrayLike, ArrayLike] | None = None
@@ -64,11 +64,11 @@ class Regression(Intervals, BaseEstimator):  # type: ignore[misc]
         y
             Targets, shape (n,).
         sample_weight
-            Shape (n,), within [0, 1]: values outside are clipped to it, and NaN counts as 0. It
-            multiplies the person's loss, and is as private as their row; the estimate is that of
-            the weighted mean loss. A hundredth of the budget buys the mean weight, the only release
-            of weights alone. Divide by a public bound of them, near the largest: noise counts as if
-            weights were 1.
+            Weights, shape (n,), within [0, 1]: values outside are clipped, and NaN counts as 0. A
+            weight multiplies the person's loss, and is as private as their row. The fit minimizes
+            the weighted mean loss. A hundredth of the budget releases the mean weight; nothing else
+            is released about the weights alone. Divide the weights by a public bound near the
+            largest one, since the noise is that of weights of 1.
         """
         asked, budget = check_budget(self.budget), gdp_budget(self.budget)
         self._check()
@@ -91,7 +91,7 @@ class Regression(Intervals, BaseEstimator):  # type: ignore[misc]
         return self
 
     def fit_table(self, table: Table) -> Self:
-        """Fits to a table of a session, which hands it in: see `unacorda.Session.fit`.
+        """Fits to a table of a session; called by `unacorda.Session.fit`.
 
         Parameters
         ----------
@@ -186,7 +186,7 @@ class Regression(Intervals, BaseEstimator):  # type: ignore[misc]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LineRegression(LinearPredictor, Regression):
-    """A regression that predicts by a line in the unit of the target's bounds."""
+    """A regression with a linear prediction in the unit of the target's bounds."""
 
     _needs_target_bounds = True
 

@@ -1,8 +1,8 @@
 r"""Generalized linear models, logistic and Poisson regression, by noisy Newton steps.
 
-Their curvature vanishes with rare events. The start is the prediction of the released mean, where M
-is known up to that mean; gates look at the noise of the pooled curvature and at how many people
-stand behind the least informed direction.
+Their curvature vanishes with rare events. The fit starts at the constant prediction of the released
+mean, where M is known up to that mean. Gates check the noise of the pooled curvature, and the
+number of people behind the least informed direction.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -47,9 +47,9 @@ from unacorda.privacy.guarantees import Guarantee
 class LogisticRegression(TwoClasses, Regression):
     r"""Fits a logistic regression, with valid intervals, private under replacement of one row.
 
-    It estimates the maximum likelihood fit; rows whose features lie far out weigh less where noise
-    asks for it (`diagnostics_["beyond"]`), which moves no coefficient of a model that holds. Rows
-    with a feature that is not finite, or with another label, have weight 0.
+    It estimates the maximum likelihood fit. If the noise requires it, rows with extreme features
+    have less weight (`diagnostics_["beyond"]`); if the model holds, this changes no coefficient.
+    Rows with a feature that is not finite, or with another label, have weight 0.
 
     Source: Avella-Medina, Bradshaw, Loh 2023, arXiv:2103.11003 (noisy Newton); Kunsch, Stefanski,
     Carroll 1989 (weights by the features alone); docs/proofs/regression.md.
@@ -59,12 +59,12 @@ class LogisticRegression(TwoClasses, Regression):
     budget
         Any guarantee that normal noise keeps; each fit spends it whole.
     feature_bounds
-        Public (lower, upper), each one number or one per feature, where most values lie; nothing is
-        clipped at them. Left out, they are found privately (`feature_bounds_`).
+        Public (lower, upper), each one number or one per feature, where most values lie. Nothing is
+        clipped to them. By default they are found privately (`feature_bounds_`).
     bounds_share
         The share of the budget that finds bounds, where some are left out, from 1e-6 to 0.25.
     classes
-        The two labels, public; the probability is that of the second.
+        The two public labels; probabilities are those of the second.
     bits
         Left out for secure noise; `SeededBits` makes a fit reproducible, and not private.
 
@@ -75,8 +75,8 @@ class LogisticRegression(TwoClasses, Regression):
     sampling_error_, privacy_error_, covariance_
         Errors of the intercept, then the coefficients.
     cannot_
-        The reason for infinite intervals, in words: classes that features separate, or events so
-        rare that fewer than 40 people stand behind a direction, have no honest interval.
+        The reason for infinite intervals, in words. There is no valid interval if features separate
+        the classes, or if events are so rare that fewer than 40 people inform a direction.
     diagnostics_
         "rows", the share "beyond" the radius, the "noise of curvature" (norm, in units of the
         curvature), the "people" behind the least informed direction, the "last step".
@@ -169,18 +169,18 @@ def _shrinkage(intercept: float) -> tuple[Floats, Floats]:
 class PoissonRegression(PublicRegression, Regression):
     r"""Fits a Poisson regression, with valid intervals, private under replacement of one row.
 
-    The logarithm of the mean is linear in the features. Errors are those of the sandwich, so that
-    the variance of counts need not be their mean. Where the mean is no exponential of a line, rows
-    that weigh less or are clipped move it, and intervals are too narrow; see docs/regression.md.
-    Rows with a number that is not finite have weight 0.
+    The logarithm of the mean is linear in the features. Errors come from the sandwich estimator, so
+    the variance of counts need not equal their mean. If the mean is not the exponential of a line,
+    rows that are clipped or have less weight bias the fit, and intervals are too narrow; see
+    docs/regression.md. Rows with a number that is not finite have weight 0.
 
     Source: McCullagh and Nelder 1989, chapter 6; docs/proofs/regression.md.
 
     Parameters
     ----------
     largest
-        Public; counts and fitted means above it count as if they were it, and counts below 0 as 0.
-        As long as few counts are above it, it biases nothing; a loose one costs little. Left out,
+        A public upper bound to which counts and fitted means are clipped; counts below 0 become 0.
+        It causes no bias as long as few counts exceed it, and a loose one costs little. By default
         it is four times the upper bound that is found for the counts (`largest_`).
     budget, feature_bounds, bounds_share, bits
         As for `LogisticRegression`.
@@ -243,7 +243,7 @@ class PoissonRegression(PublicRegression, Regression):
         self.dispersion_ = self.diagnostics_["dispersion"]
 
     def __sklearn_tags__(self) -> Any:
-        """The abilities that scikit-learn reads: targets that are not negative."""
+        """The tags for scikit-learn: targets are not negative."""
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         tags.regressor_tags.poor_score = True
@@ -311,9 +311,9 @@ def fit_rare(
 ) -> Fitted:
     """Fit from a constant prediction, where the mean curvature is known.
 
-    heavy: few rows may hold much of the curvature, so that matrices get a larger share of the
-    budget, and their caps are as large as noise allows. The others are of `Newton`.
-    Source: docs/proofs/regression.md, section 4.
+    heavy: few rows may hold much of the curvature, so matrices get a larger share of the budget,
+    and their caps are as large as noise allows. The other arguments are those of `Newton`. Source:
+    docs/proofs/regression.md, section 4.
     """
     metric = whiten(rows)
     d, thrifty = rows.size, thrift(rows)

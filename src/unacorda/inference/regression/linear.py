@@ -1,8 +1,8 @@
-r"""Linear regression, with and without a ridge penalty, by steps whose gradients are cut once.
+r"""Linear regression, with and without a ridge penalty, by steps with clipped gradients.
 
-The norm of a row's gradient w |a| |r| is cut at a released bound: of all estimators of bounded
-influence that is the one with the least variance (Hampel; Krasker and Welsch 1982), and noise is
-proportional to the bound. The bound grows with the number of rows until it cuts no row.
+The norm of a row's gradient w |a| |r| is clipped to a released bound. Among all estimators of
+bounded influence this one has the least variance (Hampel; Krasker and Welsch 1982), and noise is
+proportional to the bound. The bound grows with the number of rows until it clips no row.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -81,13 +81,13 @@ class _SquaresRegression(LineRegression):
 class LinearRegression(_SquaresRegression):
     r"""Fits a line by least squares, with valid intervals, private under replacement of one row.
 
-    It estimates the least squares line of the population, whatever the errors look like, as far as
-    no gradient is clipped: `diagnostics_["cut"]` is about the share that is, by released counts.
-    It falls with n. Where long gradients point one way, as where the mean is no line and few rows
-    decide its slope, no row is weighted, gradients are clipped farther out, and intervals are wider
-    by what clipping may have moved. Rows with a number that is
-    not finite have weight 0. Errors name public facts alone: shapes, dtypes, bounds, and a budget
-    too small for n and p.
+    It estimates the least squares line of the population for any distribution of the errors, except
+    for the effect of clipping. `diagnostics_["cut"]` estimates the share of clipped gradients from
+    released counts; it falls with n. Long gradients may point one way, for example if the mean is
+    not linear and few rows determine the slope. Then no row is weighted, gradients are clipped at a
+    larger bound, and intervals are wider by the possible shift from clipping. Rows with a number
+    that is not finite have weight 0. Error messages contain only public facts: shapes, dtypes,
+    bounds, and a budget too small for n and p.
 
     Source: Hampel 1974 and Krasker, Welsch 1982 (bounded influence of least variance);
     Avella-Medina, Bradshaw, Loh 2023, arXiv:2103.11003 (noisy steps); docs/proofs/regression.md.
@@ -97,14 +97,14 @@ class LinearRegression(_SquaresRegression):
     budget
         Any guarantee that normal noise keeps; each fit spends it whole.
     feature_bounds, target_bounds
-        Public (lower, upper), of features each one number or one per feature, where most values
-        lie. Nothing is clipped at them, and they may be hundreds of times too wide. Left out,
+        Public (lower, upper) where most values lie; for features each one number or one per
+        feature. Nothing is clipped to them, and they may be hundreds of times too wide. By default
         they are found privately (`feature_bounds_`, `target_bounds_`).
     bounds_share
         The share of the budget that finds bounds, where some are left out, from 1e-6 to 0.25.
     tuning
-        Clips gradients at this many robust deviations, such as 3, for a line that outliers do not
-        carry away. Intervals then hold for errors that are symmetric given the features.
+        Clips gradients at this many robust deviations, such as 3, so that outliers have little
+        influence. Intervals are then valid if errors are symmetric given the features.
     bits
         Left out for secure noise; `SeededBits` makes a fit reproducible, and not private.
 
@@ -117,11 +117,11 @@ class LinearRegression(_SquaresRegression):
     cannot_
         The reason for infinite intervals, in words; empty where they are finite.
     feature_bounds_, target_bounds_, found_bounds_
-        Given or found, and which were found: places of features, and "target".
+        The bounds, given or found, and which were found: positions of features, and "target".
     diagnostics_
-        "rows", the share "beyond" the radius (who weigh less), the share "cut", the "pull" of the
-        longest gradients (1: all one way, 0: not seen, else at least .7), the "signal" of the
-        second moment over its noise, the "last step" over the length that its error explains.
+        "rows"; the share "beyond" the radius (with less weight); the share "cut"; the "pull" of the
+        longest gradients (1: all one way, 0: not visible, else at least .7); the "signal" of the
+        second moment over its noise; the "last step" over the length that its error explains.
     event_, guarantee_
         The event for the accountant, and the promise.
 
@@ -156,13 +156,13 @@ class LinearRegression(_SquaresRegression):
 class RidgeRegression(_SquaresRegression):
     r"""Fits a ridge regression, with valid intervals, private under replacement of one row.
 
-    Intervals are about the penalized solution.
+    Intervals are for the penalized solution.
 
     Parameters
     ----------
     penalty
-        penalty / 2 times the sum of squared slopes is added to half the mean squared residual,
-        slopes of features in units of a fifth of the width of their bounds.
+        The fit minimizes half the mean squared residual plus penalty / 2 times the sum of squared
+        slopes. Slopes are for features in units of a fifth of the width of their bounds.
     budget, feature_bounds, target_bounds, bounds_share, bits
         As for `LinearRegression`; attributes too.
 
@@ -219,9 +219,9 @@ _TYPICAL: Final = 0.6745
 class SquaresDescent:
     """The end of steps, the steps, and the bound of the last ones.
 
-    pulled: the mean gradient that rows may have lost by being cut, all one way; shape, level: where
-    gradients are cut for the matrix of their squares and for its trace; square: that of the radius
-    of weights in the second moment.
+    pulled: the mean gradient that clipping may have removed in one direction; shape, level: bounds
+    of gradients for the matrix of their squares and for its trace; square: the squared radius of
+    weights in the second moment.
     """
 
     theta: Floats
@@ -253,8 +253,8 @@ class WeightedResidual:
 class LeastSquares:
     """Steps on whitened rows, and the errors of where they end.
 
-    tuning: where gradients are cut, in robust deviations; None: as far out as noise allows.
-    penalty: a matrix, in the coefficients of the whitened rows.
+    tuning: the bound of gradients, in robust deviations; None: as large as noise allows. penalty: a
+    matrix, in the coefficients of the whitened rows.
     """
 
     rows: Rows
@@ -274,10 +274,10 @@ class LeastSquares:
         averaged: int,
         pulls: bool = False,
     ) -> SquaresDescent:
-        """Steps that spend these shares, the last ones averaged and cut at one bound.
+        """Steps that spend these shares; the last ones are averaged and share one bound.
 
-        pulls: before the last ones ask whether the longest gradients point one way, for the share
-        `_pull_share` more. Where they do, the last ones weigh no row, and are cut farther out.
+        pulls: before the last steps, test with the further share `_pull_share` whether the longest
+        gradients point one way. If they do, the last steps weigh no row, and have a larger bound.
         """
         rows, d = self.rows, self.rows.size
         self.square = square = fixed_radius(rows, self.metric, share=gram_share)
@@ -482,7 +482,7 @@ class LeastSquares:
 
     @property
     def score(self) -> WeightedResidual:
-        """The factor of a whitened row in its gradient, before it is cut."""
+        """The factor of a whitened row in its gradient, before clipping."""
         return WeightedResidual(unit=self.unit, square=self.square)
 
     def _length(self, row: RowBlock) -> Any:

@@ -1,6 +1,6 @@
 r"""M-estimators: a caller's own loss, and quantile regression by the smoothed check loss.
 
-A line by cut least squares comes first, then Newton's steps of the loss from where it ends, in one
+The fit starts from a line by clipped least squares, and takes Newton steps of the loss in one
 metric.
 """
 
@@ -35,8 +35,8 @@ from unacorda.privacy.guarantees import Guarantee
 class MEstimator(LineRegression):
     r"""Fits the linear predictor that minimizes a mean loss, private under replacement of one row.
 
-    A tenth of the budget finds a line by least squares, gradients clipped, to start from. Rows with
-    a number that is not finite have weight 0.
+    A tenth of the budget finds a starting line by least squares with clipped gradients. Rows with a
+    number that is not finite have weight 0.
 
     Source: Avella-Medina, Bradshaw, Loh 2023, arXiv:2103.11003; docs/proofs/regression.md.
 
@@ -45,13 +45,13 @@ class MEstimator(LineRegression):
     loss
         An object like those of `unacorda.inference.losses`: functions score and curvature of
         (prediction, target), and the numbers score_bound and curvature_bound. The loss itself is
-        not needed, so that psi alone will do: score is minus psi(target - prediction), and
-        curvature is psi', with `convex = False` where psi falls. Scores and curvatures beyond their
-        bounds are clipped, and NaN counts as 0, so that a loss that breaks its word breaks no
-        guarantee; its functions must answer row by row, and not raise.
+        not needed; psi suffices: score is minus psi(target - prediction), and curvature is psi',
+        with `convex = False` if psi decreases anywhere. Scores and curvatures beyond their bounds
+        are clipped, and NaN counts as 0, so wrong bounds break no guarantee. The functions must
+        work row by row, and must not raise.
     penalty
-        A ridge penalty, penalty / 2 times the sum of squared slopes, of features in units of a
-        fifth of the width of their bounds; intervals are then about the penalized solution.
+        A ridge penalty: penalty / 2 times the sum of squared slopes, for features in units of a
+        fifth of the width of their bounds. Intervals are then for the penalized solution.
     budget, feature_bounds, target_bounds, bounds_share, bits
         As for `LinearRegression`.
 
@@ -140,7 +140,7 @@ class MEstimator(LineRegression):
 
 
 def checked_loss(loss: object) -> Loss:
-    """The loss, if it has all parts of one and answers row by row; else InvalidParameter."""
+    """Check that a loss is complete and works row by row; else InvalidParameter."""
     needed = ("score", "curvature", "score_bound", "curvature_bound")
     if isinstance(loss, type) or not all(hasattr(loss, name) for name in needed):
         raise InvalidParameter(
@@ -212,10 +212,11 @@ class _Quantile:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class QuantileRegression(LineRegression):
-    r"""Fits a quantile of the target as a line in the features, with valid intervals, private.
+    r"""Fits a quantile of the target as a linear function of the features, with valid intervals.
 
-    It estimates the line of the check loss, smoothed by .15 deviations of the residuals or less,
-    which falls with n. Rows with a number that is not finite have weight 0.
+    It is private under replacement of one row. It estimates the line of the check loss, smoothed by
+    at most .15 deviations of the residuals; the smoothing falls with n. Rows with a number that is
+    not finite have weight 0.
 
     Source: Koenker and Bassett 1978; Fernandes, Guerre, Horta 2021 (smoothing);
     docs/proofs/regression.md.
@@ -234,8 +235,9 @@ class QuantileRegression(LineRegression):
     sampling_error_, privacy_error_, covariance_
         Errors of the intercept, then the coefficients.
     cannot_, diagnostics_, event_, guarantee_
-        As of `LinearRegression`; "signal" is that of the density of the errors at the quantile. It
-        is smoothed by .4 deviations or less: standard errors err where it changes much within that.
+        As of `LinearRegression`; "signal" is that of the density of the errors at the quantile. The
+        density is smoothed by at most .4 deviations; if it changes much within that distance,
+        standard errors are off.
 
     Examples
     --------
@@ -315,7 +317,7 @@ class Pilot:
 
 
 def pilot_of(rows: Rows, unit: Unit) -> Pilot:
-    """The line that other losses start from, for about a tenth of the budget."""
+    """The starting line of other losses, for about a tenth of the budget."""
     metric = whiten(rows)
     f = max(0.25, thrift(rows))
     squares = LeastSquares(rows=rows, metric=metric, unit=unit, tuning=_TUNING, ratio=1.0)
@@ -344,7 +346,7 @@ def residual_scale(rows: Rows, pilot: Pilot, unit: Unit) -> float:
 def residual_quantile(
     rows: Rows, pilot: Pilot, unit: Unit, *, quantile: float, scale: float
 ) -> float:
-    """A quantile of residuals by a noisy binary search within eight deviations."""
+    """Find a quantile of residuals by a noisy binary search within eight deviations."""
     low, high = -8 * scale, 8 * scale
     for _ in range(10):
         middle = (low + high) / 2
@@ -385,7 +387,7 @@ def fit_from(
     loose: bool = False,
     cut: float | None = None,
 ) -> Fitted:
-    """Fit from a start near the end, in the metric of the Gram matrix throughout.
+    """Fit from a start near the solution, in the metric of the Gram matrix.
 
     Source: docs/proofs/regression.md, section 4.
     """

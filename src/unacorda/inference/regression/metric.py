@@ -1,7 +1,7 @@
-r"""The metric of the features, released once and fixed: centre, spread, two rounds of whitening.
+r"""The metric of the features, released once: center, spread, two rounds of whitening.
 
-Weights, radius and metric are the same in all that is asked afterwards, so that a matrix which was
-released is that of the rows which the steps use.
+Weights, radius and metric stay fixed afterwards, so that released matrices and later steps use the
+same rows.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -41,7 +41,7 @@ _FARTHER: Final = 64.0
 
 
 def thrift(rows: Rows) -> float:
-    """The part of their shares that matrices need, which falls with n mu as their noise does."""
+    """The part of their shares that matrices need; it falls with n mu, as their noise does."""
     needed = 3000 * math.pow(rows.size / 5, 1.5)
     return min(1.0, max(LEAST_THRIFT, (needed / power(rows)) ** 2))
 
@@ -73,9 +73,9 @@ def whiten(rows: Rows) -> Metric:
 
 
 def fixed_radius(rows: Rows, metric: Metric, *, share: float) -> float:
-    """The square of the radius: exceeded by few rows, unless noise of the Gram forbids it.
+    """The squared radius, which few rows exceed, unless the noise of the Gram matrix forbids it.
 
-    Larger than where counts end as far as that costs little: rows that noise hides lie there.
+    It lies beyond the end of the counts if that costs little, as noise hides some rows there.
     """
     one = rows.noise(MATRIX, 1.0, share) * math.sqrt(2 * rows.size)
     square = max(min(metric.end, _AFFORDABLE / one), min(_FARTHER * metric.end, _CHEAP / one))

@@ -1,8 +1,8 @@
 r"""Noisy Newton steps for a loss with a bounded score and curvature.
 
-Each step uses the last released curvature, as a metric or as it is; weights depend on the features
-and released numbers alone, so that scores keep their mean (Kunsch, Stefanski, Carroll 1989). In the
-last phase metric, radius and weights are fixed: gradients, M and Q of the end are those of one
+Each step uses the last released curvature, as a metric or as it is. Weights depend only on the
+features and released numbers, so scores keep their mean (Kunsch, Stefanski, Carroll 1989). In the
+last phase metric, radius and weights are fixed, so that the final gradients, M and Q belong to one
 estimating equation.
 """
 
@@ -73,7 +73,7 @@ _FINAL: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
-    """Of mu^2: of matrices, counts and the end; `steps` share the rest of it."""
+    """Shares of mu^2 for matrices, counts and the end; `steps` share the rest."""
 
     steps: tuple[float, ...]
     curvature: float
@@ -91,7 +91,7 @@ class Shares:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Descent:
-    """A fit, and the released pooled curvature, by which it is judged."""
+    """A fit, and the released pooled curvature for its gates."""
 
     fitted: Fitted
     curvature: Moment
@@ -140,16 +140,15 @@ def _weighted_score(loss: Loss, square: float, row: RowBlock) -> Any:
 class Newton:
     """Newton's steps from a start.
 
-    loss: of (prediction, target); start: coefficients of the whitened rows; curvature: taken for M
-    there; tolerance: of `best_radius`; one_metric: keep the metric of the start, and draw matrices
-    to multiples of I; ample: noise is so small that rows stay in a metric far from that of the
-    curvature, and that the last phase takes one curvature for its steps; loose: the bounds that the
-    loss states may be far too large, so that counts show where scores and curvatures end; cut: also
-    cut gradients where counts of their lengths end, at no less than so many radii; heavy: cap
-    curvatures only where their noise requires it, as those of few rows may be much of M; inside: M
-    is that of rows whose gradient is not cut, which matters where many are; stretch: the factor of
-    a first step of this squared length; penalty: a matrix, in the coefficients of the whitened
-    rows.
+    loss: of (prediction, target); start: coefficients of the whitened rows; curvature: used for M
+    there; tolerance: of `best_radius`; one_metric: keep the metric of the start, and shrink
+    matrices to multiples of I; ample: with so little noise rows may stay in a metric far from that
+    of the curvature, and the last phase uses one curvature for its steps; loose: the loss's bounds
+    may be far too large, so counts show where scores and curvatures end; cut: also clip gradients
+    at the end of the counts of their lengths, at no less than so many radii; heavy: cap curvatures
+    only if their noise requires it, as few rows may hold much of M; inside: M is that of rows whose
+    gradient is not clipped, which matters if many are; stretch: the factor of a first step of this
+    squared length; penalty: a matrix, in the coefficients of the whitened rows.
     """
 
     rows: Rows

@@ -1,8 +1,8 @@
-r"""Noisy stochastic gradient descent: clipped gradients of random rows, with noise, many times.
+r"""Noisy stochastic gradient descent: clipped gradients of random batches, with noise.
 
-It asks for no bound of the loss, and is here to be compared with: clipping bends the equations
-that coefficients solve, so that they converge to something else. docs/regression-tables.md shows by
-how much; the other estimators weight instead.
+It needs no bound of the loss, and serves for comparison. Clipping changes the equations that the
+coefficients solve, so they converge to another point; docs/regression-tables.md shows by how much.
+The other estimators weight rows instead.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -41,7 +41,7 @@ _MOST_STEPS: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Squared:
-    """r^2 / 2, r = target - prediction: least squares. Its score has no bound but the clip.
+    """r^2 / 2, r = target - prediction: least squares. Only clipping bounds its score.
 
     >>> Squared().score(np.array([1.0]), np.array([4.0])).tolist()
     [-3.0]
@@ -61,12 +61,12 @@ class Squared:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NoisySGD(PrivateEstimator, ManyPeople, LinearPredictor, BaseEstimator):  # type: ignore[misc]
-    r"""Fits the linear predictor of a mean loss by noisy stochastic gradients, for comparison.
+    r"""Fits a linear predictor by noisy stochastic gradients, for comparison.
 
-    There are no standard errors: clipping moves the estimate, by an unknown amount. That people are
-    in few batches counts under ApproxDP and RenyiDP; in GDP and ZCDP batches are priced as if the
-    coins were seen, so that there sampling_rate=1 is best. Rows with a number that is not finite
-    have gradient 0.
+    There are no standard errors, since clipping biases the estimate by an unknown amount. Sampling
+    amplifies privacy under ApproxDP and RenyiDP. Under GDP and ZCDP batches are priced as if the
+    sample were public, so sampling_rate=1 is best there. Rows with a number that is not finite have
+    gradient 0.
 
     Source: Abadi et al. 2016, arXiv:1607.00133 (the algorithm); the price is the accountant's, of
     Poisson samples under replacement.
@@ -79,15 +79,15 @@ class NoisySGD(PrivateEstimator, ManyPeople, LinearPredictor, BaseEstimator):  #
         Any guarantee that normal noise keeps, under the replacement of one row, spent whole by each
         fit.
     clip
-        The l2 norm that longer gradients, of scaled features and an intercept, are clipped to.
+        The l2 norm to which gradients are clipped, for scaled features and an intercept.
     sampling_rate
-        Each person is in each batch with this probability, independently; above 0, at most 1.
+        The probability of each person to be in a batch, independently; above 0, at most 1.
     steps
         The number of batches.
     learning_rate
         The length of each step, in scaled features.
     feature_bounds
-        Public (lower, upper), which set the scale and clip nothing.
+        Public (lower, upper) that determine the scale. Nothing is clipped to them.
     start
         A public prediction to begin from.
     bits
@@ -226,9 +226,9 @@ class _Descent:
 
 
 def noise_for(budget: Guarantee, *, sampling_rate: Fraction, steps: int) -> float:
-    """The least noise, its deviation over the clip, under which so many batches keep the budget.
+    """The least noise multiplier with which so many batches keep the budget.
 
-    Under the replacement of one row: a batch loses it and gains another, each with the rate.
+    Neighbors replace one row: a batch loses it and gains another, each with the rate.
 
     >>> from unacorda import RenyiDP
     >>> [

@@ -36,7 +36,7 @@ from unacorda.privacy.guarantees import Guarantee
 
 
 class Intervals(PrivateEstimator):
-    """`conf_int` and `summary` of an estimator that has been fitted."""
+    """`conf_int` and `summary` of a fitted estimator."""
 
     coef_: Floats
     intercept_: Any
@@ -57,10 +57,10 @@ class Intervals(PrivateEstimator):
     largest_: float
 
     def conf_int(self, confidence: float = 0.95) -> Floats:
-        """Returns intervals, one row (lower, upper) per parameter, the intercept first.
+        """Returns confidence intervals, one row (lower, upper) per parameter, the intercept first.
 
-        They count the sample and the noise, both as normal, and are infinite where noise hides the
-        curvature.
+        They include sampling and privacy errors, both as normal, and are infinite if noise hides
+        the curvature.
 
         Parameters
         ----------
@@ -122,10 +122,10 @@ class Intervals(PrivateEstimator):
         return f"{', '.join(texts)}: found for {self.bounds_share:.3g} of the budget; {cut}"
 
     def influence(self, X: ArrayLike, y: ArrayLike) -> Floats:
-        """Returns the move of each coefficient of the fit without noise by one more row, times n.
+        """Returns the influence of one more row on each coefficient of the fit without noise.
 
-        The rows are not those of the fit, of which released matrices alone are used, so that this
-        costs nothing.
+        It is the change of the coefficient by the row, times n. It costs nothing, since it uses
+        only released matrices of the fit and none of its rows.
 
         Source: Hampel, Ronchetti, Rousseeuw, Stahel 1986, section 2.1; Avella-Medina 2021, Journal
         of the American Statistical Association 116 (bounded influence makes sensitivity bounded).
@@ -150,7 +150,7 @@ class Intervals(PrivateEstimator):
 
     @property
     def gross_error_sensitivity_(self) -> Floats:
-        """The most that `influence` can be, for any row, of each coefficient."""
+        """The largest `influence` of any row on each coefficient."""
         check_is_fitted(self)
         return self._influence.most
 
@@ -224,7 +224,7 @@ class Influence:
 
     @property
     def most(self) -> Floats:
-        """The most that it can be, of each coefficient."""
+        """The largest influence on each coefficient."""
         found: Floats = np.linalg.norm(self.back @ self.inverse, axis=1)
         return self.unit * self.bound * found
 
@@ -237,12 +237,12 @@ _COLUMNS = ("coef", "std err", "sampling", "privacy", "z", "P>|z|")
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Summary:
-    """Coefficients with errors in two parts, z, p and intervals; all of it may be published.
+    """Coefficients with sampling and privacy errors, z, p and intervals, all publishable.
 
-    values, sampling_errors, privacy_errors: one number a parameter, the intercept first;
-    intervals: one row (lower, upper) each; diagnostics: named numbers, released ones too; protects:
-    the unit that the noise hides; cannot: reasons for infinite intervals, where they are; bounds:
-    those that the fit found, in words.
+    values, sampling_errors, privacy_errors: one number per parameter, the intercept first;
+    intervals: one row (lower, upper) each; diagnostics: named numbers, released too; protects: the
+    privacy unit; cannot: reasons for infinite intervals, if any; bounds: those that the fit found,
+    in words.
 
     >>> import unacorda
     >>> table = Summary(
@@ -281,7 +281,7 @@ class Summary:
 
     @property
     def standard_errors(self) -> Floats:
-        """The roots of the sums of both squares."""
+        """The square roots of the sums of both squared errors."""
         return np.asarray(np.hypot(self.sampling_errors, self.privacy_errors))
 
     @property
@@ -296,7 +296,7 @@ class Summary:
         return np.asarray(2 * ndtr(-np.abs(self.z)))
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """One dictionary a parameter."""
+        """One dictionary per parameter."""
         numbers = np.column_stack([self._numbers(), self.intervals]).tolist()
         keys = (*_COLUMNS, "lower", "upper")
         return [
@@ -379,12 +379,12 @@ def _cell(number: float) -> str:
 
 
 class PublicRegression(RegressorMixin):  # type: ignore[misc]
-    """A regression that is public once it has been fitted."""
+    """A regression that is public after the fit."""
 
     def diagnose(
         self, X: ArrayLike, y: ArrayLike, *, budget: Guarantee, **choices: Any
     ) -> ResidualTable:
-        """Releases the table of residuals of other rows; see `residual_table`.
+        """Releases the residual table of other rows; see `residual_table`.
 
         Parameters
         ----------
@@ -455,7 +455,7 @@ class TwoClasses(ClassifierMixin):  # type: ignore[misc]
     def diagnose(
         self, X: ArrayLike, y: ArrayLike, *, budget: Guarantee, **choices: Any
     ) -> ScoreTable:
-        """Releases the table of scores of other rows; see `score_table`.
+        """Releases the score table of other rows; see `score_table`.
 
         Parameters
         ----------
@@ -472,7 +472,7 @@ class TwoClasses(ClassifierMixin):  # type: ignore[misc]
         return score_table(self, X, y, budget=budget, **choices)
 
     def __sklearn_tags__(self) -> Any:
-        """The abilities that scikit-learn reads: two classes."""
+        """The tags for scikit-learn: two classes."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
@@ -482,7 +482,7 @@ class ManyPeople:
     """An estimator that needs many people."""
 
     def __sklearn_tags__(self) -> Any:
-        """The abilities that scikit-learn reads: many people are needed."""
+        """The tags for scikit-learn: many people are needed."""
         tags = super().__sklearn_tags__()  # type: ignore[misc]
         for kind in (tags.regressor_tags, tags.classifier_tags):
             if kind is not None:
@@ -504,7 +504,7 @@ def two_classes(classes: object) -> Any:
 def second_class(classes: Any) -> str:
     """SQL of a target y: 1 for the second class, 0 for the first, NULL for another.
 
-    InvalidParameter for labels that are text, as the target of a table is a number.
+    Raises InvalidParameter for labels that are text, as the target of a table is a number.
     """
     if classes.dtype.kind == "U":
         raise InvalidParameter(

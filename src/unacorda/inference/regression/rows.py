@@ -1,8 +1,8 @@
-"""Noisy means of functions of a row, which fits ask of rows of arrays or of a table.
+"""Noisy means of functions of a row, over arrays or a table.
 
-Rows have features whitened so far, a target and a weight of their own. Each release below has a
-bound that is enforced row by row where the sum is taken, so that no loss and no step can move a sum
-farther than its noise is for.
+Rows have whitened features, a target and a weight of their own. Each release below has a bound that
+is enforced row by row in the sum, so no loss and no step can exceed the sensitivity that the noise
+is for.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -132,11 +132,11 @@ class Released:
 
 @dataclass(slots=True, kw_only=True, repr=False)
 class Rows(ABC):
-    """Rows of people, private; means of them are released, each paid from its share of mu^2.
+    """Private rows of people; each mean that is released is paid from its share of mu^2.
 
     back: coefficients of (1, features) are back @ coefficients of the whitened rows; repeated: how
-    many rows a unit may have; replaced: whether neighbors differ by a unit that is replaced, and
-    not by one that is added or removed; protects: the unit that the noise hides, in words.
+    many rows a unit may have; replaced: whether neighbors differ by a replaced unit, not by an
+    added or removed one; protects: the privacy unit, in words.
     """
 
     sums: BudgetShares
@@ -147,7 +147,7 @@ class Rows(ABC):
 
     @property
     def size(self) -> int:
-        """The number of parameters: an intercept and one a feature."""
+        """The number of parameters: an intercept and one per feature."""
         return len(self.back)
 
     @property
@@ -171,7 +171,7 @@ class Rows(ABC):
         return self.sums.event
 
     def noise(self, distance: float, bound: float, share: float) -> float:
-        """About the deviation of each number of a mean, before it is asked for.
+        """About the deviation of each number of a mean, before its release.
 
         distance: `GRADIENT` or `MATRIX`, of two records of bound 1.
         """
@@ -217,5 +217,5 @@ def share_of(share: float) -> Fraction:
 
 
 def power(rows: Rows) -> float:
-    """N mu of as many rows of one person each, replaced, that noise would hide as well."""
+    """N mu of an equivalent fit with one row per person and replaced rows."""
     return 2 / rows.noise(GRADIENT, 1.0, 1.0)

@@ -1,9 +1,9 @@
-r"""Sparse regression: a few features by private selection on some rows, a fit of them on the rest.
+r"""Sparse regression: private selection of features on some rows, and a fit on the rest.
 
-Rows that select and rows that fit are different people, so that both parts have the whole budget,
-and the selection does not depend on the rows whose errors the intervals count. It has noisy
-covariances of values that are cut and put on a grid of whole numbers, so that sums of products are
-exact in float64 in any order: no round-off has to be counted.
+Selection and fit use different people, so both have the whole budget, and the selection does not
+depend on the rows of the intervals. It uses noisy covariances of values that are clamped and
+rounded to whole numbers. Sums of products are then exact in float64 in any order, without rounding
+errors.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -55,12 +55,12 @@ class SparseRegression(Wrapper):
     r"""Fits a regression on few features out of many, selected privately, with valid intervals.
 
     Each feature's score is its covariance with the target, both clipped at three quarters of a
-    deviation, where a deviation is half the width of the bounds over 2.5, for the target that of
-    private quartiles; the k best noisy scores win. Features count one by one: of two that carry the
-    same both may be chosen, and one that matters only together with others may be missed.
-    **Intervals are about the model with the selected features alone**: they cover its coefficients,
-    whatever was selected, because other people did the selecting. They do not mean that a feature
-    left out has no effect.
+    deviation. A deviation is half the width of the bounds over 2.5; for the target it comes from
+    private quartiles. The k best noisy scores win. Features are scored one by one: two redundant
+    ones may both be selected, and one that matters only together with others may be missed.
+    **Intervals are for the model with the selected features only.** They cover its coefficients for
+    every selection, because other people's rows made the selection. They do not mean that the other
+    features have no effect.
 
     Source: Durfee and Rogers 2019, arXiv:1905.04273, Section 4.1 (selection); Cox 1975 (splitting
     keeps intervals valid); Fan and Lv 2008 (screening by single correlations);
@@ -70,15 +70,15 @@ class SparseRegression(Wrapper):
     ----------
     estimator
         An unfitted `LinearRegression`, `LogisticRegression`, `PoissonRegression`, `RidgeRegression`
-        or another of them; its budget is that of the whole fit, its feature_bounds those of all
-        features, and its bits are not used. A local model may stand inside, but is local no longer,
-        since the selection reads the rows.
+        or another regression. Its budget is that of the whole fit, its feature_bounds are those of
+        all features, and its bits are not used. A local model is possible, but then it is no longer
+        local, since the selection reads the rows.
     n_features
         The number of selected features, k, from 1 to p.
     selection_rows
-        The share of the rows, drawn blindly, that selects; the others fit.
+        The share of the rows, drawn at random, for the selection; the others are for the fit.
     target_bounds
-        Public (lower, upper) of the target, where the estimator has none itself.
+        Public (lower, upper) of the target, if the estimator has none itself.
     bits
         Left out for secure noise; `SeededBits` makes a fit reproducible, and not private.
 
@@ -87,12 +87,12 @@ class SparseRegression(Wrapper):
     selected_
         k column numbers, rising.
     estimator_
-        Fitted on these, with its own intervals.
+        The estimator fitted on these, with its own intervals.
     coef_, intercept_
         Zeros for the features that were not selected.
     selection_event_, event_, guarantee_
-        Each person meets either the selection or the fit, with `estimator_.event_`; event_ is a
-        normal mechanism no better than either.
+        Each person takes part in either the selection or the fit, with `estimator_.event_`; event_
+        is a normal mechanism that covers both.
 
     Examples
     --------
@@ -193,7 +193,7 @@ class SparseRegression(Wrapper):
     def conf_int(self, confidence: float = 0.95) -> Floats:
         """Returns intervals (lower, upper) of the intercept, then the selected features in order.
 
-        They are of the model with these features alone; see the class. Errors as for
+        They are for the model with these features only; see the class. Errors as for
         `LinearRegression`.
 
         Parameters
@@ -264,9 +264,9 @@ Chosen = tuple[NDArray[np.int64], events.Event]
 
 
 def grid_values(values: Floats, *, centre: Floats | float, deviation: Floats | float) -> Floats:
-    """Whole numbers from -1024 to 1024: deviations from the centre, cut at 3/4, over 3/4.
+    """Whole numbers from -1024 to 1024: deviations from the center, clamped at 3/4, over 3/4.
 
-    NaN counts as the centre.
+    NaN counts as the center.
 
     >>> grid_values(np.array([0.0, 0.375, -9.0, np.nan]), centre=0.0, deviation=1.0).tolist()
     [0.0, 512.0, -1024.0, 0.0]
@@ -279,7 +279,7 @@ def grid_values(values: Floats, *, centre: Floats | float, deviation: Floats | f
 
 
 def absolute_sums(units: Floats, target: Floats) -> NDArray[np.int64]:
-    """|sum over rows of unit * target|, one a column, exactly; both of whole numbers, small ones.
+    """|sum over rows of unit * target|, one per column, exactly; both are small whole numbers.
 
     Numbers of at most 2^11 in absolute value; fewer than 2^31 rows.
     Bound   replacing a row moves each by at most 2 max |unit| max |target|
@@ -301,7 +301,7 @@ def best_by_numbers(
     budget: GDP,
     bits: RandomBits,
 ) -> Chosen:
-    """The columns that go best with a number, rising, and their event.
+    """The columns with the best scores for a number, rising, and their event.
 
     units: of `grid_values`; ends: public bounds of the target, whose quartiles are found first.
     """
@@ -325,7 +325,7 @@ def best_by_labels(
     budget: GDP,
     bits: RandomBits,
 ) -> Chosen:
-    """The columns that go best with the second of two labels, rising, and their event.
+    """The columns with the best scores for the second of two labels, rising, and their event.
 
     second: 1 where a label is the second, else 0; known: 1 where it is one of both, else 0.
     """

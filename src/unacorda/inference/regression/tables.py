@@ -1,7 +1,7 @@
-"""Rows of a table that an engine reads: how many there are is released first, then means.
+"""Rows of a table that an engine reads; their number is released first, then means.
 
-Everything here asks a `Table`, which is a session's. It clips its summands to stated lengths, adds
-the noise of a stated part of its budget, hands out no row, and is all that privacy rests on.
+Everything here uses the `Table` of a session, on which privacy depends alone. It clips summands to
+stated lengths, adds noise for a stated share of its budget, and returns no row.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -46,7 +46,7 @@ from unacorda.privacy.guarantees import GDP
 
 
 class Table(Protocol):
-    """A table that fits ask for noisy sums, in their order, with the deviation of the noise."""
+    """A table that answers noisy sums in order, with the deviation of the noise."""
 
     @property
     def features(self) -> Sequence[str]:
@@ -55,7 +55,7 @@ class Table(Protocol):
 
     @property
     def bounds(self) -> Sequence[tuple[float, float]]:
-        """Public ranges of the features, infinite where nothing is known."""
+        """Public ranges of the features, infinite if unknown."""
         ...
 
     @property
@@ -84,23 +84,23 @@ class Table(Protocol):
         ...
 
     def count(self, budget: GDP) -> tuple[float, float]:
-        """The number of rows that have all numbers, features and target; others count nowhere."""
+        """The number of rows with all features and the target; others are not used."""
         ...
 
     def sums(
         self, columns: Sequence[Mapping[str, str]], wishes: Sequence[SumRequest]
     ) -> Sequence[tuple[Sequence[float], float]]:
-        """Answer wishes in one scan.
+        """Answer the requested sums in one scan.
 
-        columns: expressions by name, over the features x0, x1, ..., the target y, the weight where
-        there is one, and the names of the mappings before.
+        columns: expressions by name, over the features x0, x1, ..., the target y, the weight if
+        there is one, and the names of earlier mappings.
         """
         ...
 
     def keep(self, columns: Sequence[Mapping[str, str]], names: Sequence[str]) -> Table:
-        """The same rows with other columns, computed once where there is room for them.
+        """The same rows with other columns, computed once if there is room for them.
 
-        columns: as of `sums`; names: which of all of them are left. This table is not asked again.
+        columns: as in `sums`; names: the columns to keep. This table must not be used again.
         """
         ...
 
@@ -122,8 +122,8 @@ _COUNTED: Final = Fraction(1, 1000)
 class TableSums(BudgetShares):
     """Means over the rows of a table.
 
-    target: SQL of the target, of y. The number of rows is released, and after the first scan of
-    rows with weights of their own the sum of these.
+    target: SQL of the target, from y. The number of rows is released, and after the first scan of
+    weighted rows also the sum of the weights.
     """
 
     table: Table
@@ -249,7 +249,7 @@ class TableRows(Rows):
         self._become(["1", *names], moved, root)
 
     def transform(self, root: Floats) -> None:
-        """The rows become a @ root, and are kept where there is room."""
+        """The rows become a @ root, and are kept if there is room."""
         self.kept += 1
         white = {
             f"z{self.kept}_{place}": " + ".join(
