@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import pandas
 import pytest
 
 import unacorda
@@ -109,3 +111,49 @@ def test_options_say_what_counts_where_they_are_left_out() -> None:
         for name, one in options.items():
             assert one.says.endswith("."), name
             assert one.form, name
+
+
+def returned_by(owner: type, named: set[str]) -> set[str]:
+    """Classes of the package that methods are annotated to return and that have no page."""
+    module = importlib.import_module(owner.__module__)
+    lazy = re.findall(
+        r"from (unacorda\.[\w.]+) import ([\w, ]+)", Path(str(module.__file__)).read_text()
+    )
+    homes = {name: home for home, names in lazy for name in names.split(", ")}
+    found = set()
+    for name, method in vars(owner).items():
+        function = method.fget if isinstance(method, property) else method
+        stated = getattr(function, "__annotations__", {}).get("return", "")
+        if not name.startswith("_"):
+            found |= set(re.findall(r"\b[A-Z]\w+", str(stated)))
+    return {one for one in found & set(homes) if one not in named}
+
+
+def test_what_sessions_return_has_a_page(made: Any) -> None:
+    references = importlib.import_module("references")
+    named = {path.rpartition(".")[2] for path in references.RETURNED}
+    named |= {name for room in references.ROOMS for name in references.names_of(room)}
+    shown = {"ModelCounts", "Guarantee", "Key"}  # pages of synthesis, unions of types
+    for owner in (unacorda.Session, unacorda.Remote, unacorda.Release):
+        assert returned_by(owner, named | shown) == set()
+    assert "Query" in returned_by(unacorda.Session, named - {"Query"})
+    for path, members in references.RETURNED.items():
+        module, _, name = path.rpartition(".")
+        found = getattr(importlib.import_module(module), name)
+        assert (found.__doc__ or "").strip(), path
+        for member in members.split():
+            one = inspect.getattr_static(found, member)
+            assert (getattr(one, "fget", one) or one).__doc__, f"{path}.{member}"
+
+
+def test_completion_of_a_question_lists_what_is_for_callers(made: Any) -> None:
+    references = importlib.import_module("references")
+    with unacorda.Session(
+        {"visits": pandas.DataFrame({"age": [30, 41]})},
+        unit=unacorda.Row(),
+        budget=unacorda.PureDP(1),
+    ) as session:
+        question = session.table(session.tables[0])
+    listed = [name for name in dir(question) if not name.startswith("_")]
+    members = references.RETURNED["unacorda.query.plan.query.Query"].split()
+    assert listed == sorted(members)

@@ -34,6 +34,52 @@ ROOMS = {
 }
 """Modules whose names are public, and what they are about."""
 
+RETURNED = {
+    "unacorda.query.plan.query.Query": (
+        "where derive join union explode per_person group_by agg synthesize with_kept "
+        "with_max_rows digest to_dict to_json"
+    ),
+    "unacorda.query.expressions.columns.ColumnExpression": "is_in is_null is_not_null between",
+    "unacorda.query.results.explanation.Explanation": "affordable standard_error to_dict",
+    "unacorda.query.results.explanation.Explanations": "affordable request cost left to_dict",
+    "unacorda.query.results.release.Batch": "request charge remaining event to_json",
+    "unacorda.query.results.record.Verification": "holds to_dict",
+    "unacorda.query.results.description.Description": "costs warning to_dict to_json to_html",
+    "unacorda.query.row_bounds.SuggestedBounds": "to_dict",
+    "unacorda.query.sql.postprocess.Select": "outputs",
+    "unacorda.query.series.stream.Series": "name answered explain answer answer_until answers",
+    "unacorda.query.series.answers.SeriesAnswers": "columns to_dicts to_pandas kept plot",
+    "unacorda.query.series.answers.SeriesForecast": "",
+    "unacorda.query.series.bounds.SuggestedSteps": "",
+    "unacorda.synthesis.forecast.SynthesisForecast": "expected_error rows_needed",
+    "unacorda.synthesis.release.SyntheticTable": (
+        "table measured columns sample to_pandas to_polars to_arrow to_json from_json"
+    ),
+    "unacorda.privacy.estimates.Estimate": "standard_error interval",
+    "unacorda.privacy.estimates.Interval": "width",
+    "unacorda.privacy.tradeoff.TradeoffCurve": (
+        "beta beta_interval true_positive_rate reconstruction advantage bayes_risk"
+    ),
+    "unacorda.accounting.explanation.EventExplanation": "to_dict",
+    "unacorda.accounting.lower_bounds.LeastErrors": "",
+    "unacorda.mechanisms.local.frequencies.Frequencies": (
+        "privacy_errors sampling_errors standard_errors interval on_simplex"
+    ),
+    "unacorda.inference.regression.results.Summary": (
+        "standard_errors z p_values to_dicts to_pandas"
+    ),
+    "unacorda.ledger.ledger.Ledger": (
+        "datasets account open_account open_sub_account open_sub_accounts sub_accounts open_split "
+        "splits change_limit limit spent remaining entries verify durable close"
+    ),
+    "unacorda.ledger.ledger.SubAccount": "account limit spent remaining durable close",
+    "unacorda.server.remote.RemoteQuery": (
+        "where derive explode join union per_person group_by agg"
+    ),
+    "unacorda.server.remote.RemoteRelease": "rows releases charge to_pandas",
+}
+"""Classes whose objects calls return, with the members that are for callers."""
+
 
 def names_of(room: str) -> list[str]:
     """The public names of a module that are no modules themselves."""
@@ -54,7 +100,7 @@ def write_python() -> None:
     """A page for each module, whose names have a page each; what has two names has one."""
     folder = REFERENCE / "python"
     shutil.rmtree(folder, ignore_errors=True)  # names that are gone
-    folder.mkdir(parents=True)
+    (folder / "returned").mkdir(parents=True)
     seen: set[int] = set()
     for room, about in ROOMS.items():
         module = importlib.import_module(room)
@@ -65,6 +111,28 @@ def write_python() -> None:
         lines += [f".. currentmodule:: {room}", "", ".. autosummary::", "   :toctree: names", ""]
         lines += [f"   {name}" for name in names]
         _write(folder / f"{room}.rst", "\n".join(lines) + "\n")
+    _write_returned(folder)
+
+
+def _write_returned(folder: Path) -> None:
+    """A page for each class whose objects calls return."""
+    about = "What calls return"
+    lines = [
+        about,
+        "=" * len(about),
+        "",
+        "Objects that calls return, and that are not made by hand.",
+    ]
+    lines += ["", ".. toctree::", "   :maxdepth: 1", ""]
+    for path, members in RETURNED.items():
+        module, _, name = path.rpartition(".")
+        page = [name, "=" * len(name), "", f".. currentmodule:: {module}", ""]
+        page += [f".. autoclass:: {name}()"] + [
+            f"   :members: {', '.join(members.split())}"
+        ] * bool(members)
+        _write(folder / "returned" / f"{name}.rst", "\n".join(page) + "\n")
+        lines.append(f"   returned/{name}")
+    _write(folder / "returned.rst", "\n".join(lines) + "\n")
 
 
 def write_commands() -> None:

@@ -39,20 +39,29 @@ class TradeoffCurve:
     have the same curve, tests reach it everywhere. If they differ (Poisson samples), tests reach it
     at some alpha, and mixtures of both orders at the others. It falls from beta(0) = 1 -
     delta(infinity) to beta(1) = 0, and is beta(alpha) = sup over real epsilon of 1 - delta(epsilon)
-    - e^epsilon alpha. It is stored as proved bounds:
+    - e^epsilon alpha. It is stored as proved bounds. `of_guarantee` and
+    `of_profile` make one.
 
-    promised: (epsilon, delta) pairs that the mechanism satisfies (upper bounds of the privacy
-    profile); they bound the curve from below, which is the safe side. attained: (epsilon, delta)
-    pairs that are lower bounds of the profile; they bound the curve from above. exact: whether the
-    lines of the promised pairs are the curve itself, not only a bound. mu_squared, part: instead of
-    pairs, the curve of mu-GDP that need not hold on a mass `part`. It is exact, unless a smaller
-    mu_squared_attained bounds the curve from above.
+    Source: Dong, Roth, Su 2022, Prop. 2.5 and Prop. 2.12 (curves and profiles are dual); Wasserman
+    and Zhou 2010 (the curve of one pair).
 
-    `of_guarantee` and `of_profile` make one.
+    Attributes
+    ----------
+    promised
+        (epsilon, delta) pairs that the mechanism satisfies: upper bounds of its privacy profile.
+        They bound the curve from below, which is the safe side.
+    attained
+        (epsilon, delta) pairs that are lower bounds of the profile. They bound the curve from
+        above.
+    exact
+        Whether the lines of the promised pairs are the curve itself, and not only a bound.
+    mu_squared, part
+        Instead of pairs, the curve of mu-GDP that need not hold on a mass `part`.
+    mu_squared_attained
+        A smaller one, whose curve bounds this one from above. Without it the curve is exact.
 
-    Source      Dong, Roth, Su 2022, Prop. 2.5 and Prop. 2.12 (curves and profiles are dual);
-                Wasserman and Zhou 2010 (the curve of one pair).
-
+    Examples
+    --------
     >>> curve = TradeoffCurve.of_guarantee(GDP(1))
     >>> round(curve.beta(alpha=0.05), 6), round(curve.advantage, 6)
     (0.740489, 0.382925)
@@ -113,14 +122,45 @@ class TradeoffCurve:
         return TradeoffCurve(promised=tuple(promised), attained=tuple(attained))
 
     def beta(self, *, alpha: Real) -> float:
-        r"""The least miss rate of any test with false-alarm rate `alpha`.
+        """Return the least miss rate of any test with a false-alarm rate.
 
-        alpha: from 0 to 1, else InvalidParameter. Bound: lower, rounded down.
+        Bound: lower, rounded down.
+
+        Parameters
+        ----------
+        alpha
+            The false-alarm rate, from 0 to 1.
+
+        Returns
+        -------
+        float
+            A rate.
+
+        Raises
+        ------
+        InvalidParameter
+            For a number outside [0, 1].
         """
         return self.beta_interval(alpha=alpha).lower
 
     def beta_interval(self, *, alpha: Real) -> Interval:
-        """The curve at false-alarm rate `alpha`, from both sides."""
+        """Return lower and upper bounds of the curve at a false-alarm rate.
+
+        Parameters
+        ----------
+        alpha
+            The false-alarm rate, from 0 to 1.
+
+        Returns
+        -------
+        Interval
+            Bounds of the least miss rate.
+
+        Raises
+        ------
+        InvalidParameter
+            For a number outside [0, 1].
+        """
         rate = _share("alpha", alpha)
         if self.mu_squared is not None:
             return self._gaussian(rate)
@@ -130,9 +170,24 @@ class TradeoffCurve:
         return Interval(float_down(lower), min(1.0, float_up(min(trivial, max(upper, 0)))))
 
     def true_positive_rate(self, *, fpr: Real) -> float:
-        """The largest true-positive rate of a test with false-positive rate `fpr`.
+        """Return the largest true-positive rate of any test with a false-positive rate.
 
         Bound: upper, rounded up.
+
+        Parameters
+        ----------
+        fpr
+            The false-positive rate, from 0 to 1.
+
+        Returns
+        -------
+        float
+            A rate.
+
+        Raises
+        ------
+        InvalidParameter
+            For a number outside [0, 1].
         """
         if self.mu_squared is None:
             rate = _share("fpr", fpr)
@@ -142,16 +197,33 @@ class TradeoffCurve:
         return min(1.0, float_up(1 - mpf(self._gaussian(rate).lower)))
 
     def reconstruction(self, *, baseline: Real) -> float:
-        """The largest chance to guess a record from the release, given the baseline chance.
+        """Return the largest chance to guess a record from the release.
 
-        baseline: from 0 to 1, the probability that the best guess without the release counts as a
-        success, whatever success is: the exact record, or one near enough.
-        Statement   1 - beta(baseline): the success of an attack on fixed outputs is an event, which
-                    has the probability `baseline` where the record had no part in them.
-        Bound       upper, rounded up.
-        Source      Hayes, Mahloujifar, Balle 2023, arXiv:2302.07225, Theorem 2; Kaissis et al.
-                    2023, arXiv:2307.03928 (by trade-off curves).
+        It is 1 - beta(baseline): that an attack on the release succeeds is an event, which has the
+        probability `baseline` where the record had no part in the release.
 
+        Bound: upper, rounded up.
+        Source: Hayes, Mahloujifar, Balle 2023, arXiv:2302.07225, Theorem 2; Kaissis et al. 2023,
+        arXiv:2307.03928 (by trade-off curves).
+
+        Parameters
+        ----------
+        baseline
+            From 0 to 1: the probability that the best guess without the release is a success. The
+            caller decides what a success is: the exact record, or one near enough.
+
+        Returns
+        -------
+        float
+            A probability.
+
+        Raises
+        ------
+        InvalidParameter
+            For a number outside [0, 1].
+
+        Examples
+        --------
         >>> curve = TradeoffCurve.of_guarantee(PureDP(1))
         >>> round(curve.reconstruction(baseline=0.01), 4)  # e times as often
         0.0272
@@ -171,11 +243,33 @@ class TradeoffCurve:
         return min(1.0, float_up(self._delta(mpf(1.0))))
 
     def bayes_risk(self, *, prior: Real) -> float:
-        r"""The error probability of the best guess, where membership has probability `prior`.
+        """Return the error probability of the best guess whether a person is in the data.
 
-        Statement   min over alpha of (1 - prior) alpha + prior beta(alpha); it is
-                    m (1 - delta(log((1 - m)/m))) with m = min(prior, 1 - prior).
-        Bound       lower, rounded down.
+        It is the least (1 - prior) alpha + prior beta(alpha) over all alpha, which is
+        m (1 - delta(log((1 - m)/m))) with m = min(prior, 1 - prior).
+
+        Bound: lower, rounded down.
+
+        Parameters
+        ----------
+        prior
+            From 0 to 1: the probability that the person is in the data.
+
+        Returns
+        -------
+        float
+            A probability.
+
+        Raises
+        ------
+        InvalidParameter
+            For a number outside [0, 1].
+
+        Examples
+        --------
+        >>> curve = TradeoffCurve.of_guarantee(PureDP(1))
+        >>> round(curve.bayes_risk(prior=0.5), 4)  # 1 / (1 + e)
+        0.2689
         """
         share = Fraction(_share("prior", prior))
         least = min(share, 1 - share)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeVar
 
 from unacorda import checks
 from unacorda.checks import Number
@@ -68,6 +68,12 @@ _SYNTHESIS_ARGUMENTS = (
     *("columns", "bins", "workload", "weights", "never", "report", "finding", "watch"),
     *("max_cells", "rows"),
 )
+
+_FOR_CALLERS: Final = (
+    *("where", "derive", "join", "union", "explode", "per_person", "group_by", "agg", "synthesize"),
+    *("with_kept", "with_max_rows", "digest", "to_dict", "to_json"),
+)
+"""What the completion of a shell or notebook lists: the rest is for sessions and engines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +129,9 @@ class Query:
     level_weights: LevelWeights = None
     aggregates: Mapping[str, Aggregate] = field(default_factory=dict)
     asked: Mapping[str, Aggregate] = field(default_factory=dict)
+
+    def __dir__(self) -> list[str]:
+        return sorted(_FOR_CALLERS)
 
     def __repr__(self) -> str:
         parts = [str(self.rows)]
