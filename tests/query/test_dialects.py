@@ -11,8 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from sqlglot import exp
 from tests.query import expressions_alike
-from tests.query.engines_alike import opened_on
+from tests.query.engines_alike import ENGINES, opened_on
 from tests.query.neighbor_tables import AGGREGATES
 from tests.support.cases import in_subtests
 from tests.support.seams import (
@@ -25,6 +26,7 @@ from tests.support.seams import (
     compile_chosen,
     compile_found,
     compile_query,
+    engines,
     translate_to_postgres,
 )
 from tests.support.seams import TranslatedTable as Table
@@ -213,6 +215,26 @@ def test_an_engine_that_there_is_not_is_refused() -> None:
     for engine in ("sqlite", None, 3, "Spark", ""):
         with pytest.raises(InvalidParameter, match="'duckdb', a SparkSession, 'postgresql:"):
             opened_on(engine, TABLE)  # type: ignore[arg-type]
+
+
+def test_every_engine_is_compared_with_duckdb() -> None:
+    kinds = [kind.place for kind in engines.ENGINES]
+    assert kinds[0] == "duckdb.DuckDB"
+    assert len(kinds) == len(ENGINES) + 1
+
+
+def test_a_dialect_says_at_once_what_it_leaves_out() -> None:
+    postgres = type(translate_to_postgres.keywords["dialect"])
+    whole = {name: value for name, value in vars(postgres).items() if not name.startswith("__")}
+    type("Own", (Values,), whole)
+    no_mod = {node: how for node, how in whole["writers"].items() if node is not exp.Mod}
+    for left_out, wrong in {
+        "last_day": {name: value for name, value in whole.items() if name != "last_day"},
+        "exp.Mod": {**whole, "writers": no_mod},
+        "the type BIGINT, the type BOOLEAN": {**whole, "types": {"DOUBLE": "float8"}},
+    }.items():
+        with pytest.raises(TypeError, match=f"the dialect Own leaves out {left_out}"):
+            type("Own", (Values,), wrong)
 
 
 @pytest.mark.parametrize("option", [{"memory_limit": "1GB"}, {"threads": 2}])

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.query.engines_alike import counted, opened_on
+from tests.query.engines_alike import OTHERS, counted, opened_on
 from tests.support.cases import in_subtests
 from tests.support.seams import PublicGrid
 
@@ -176,7 +176,7 @@ def test_order_is_kept(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["spark", "postgresql"])
+@pytest.mark.parametrize("engine", OTHERS)
 def test_every_engine_finds_the_same_points(engine: str) -> None:
     for lower, upper, resolution in BOUNDS[:5] + BOUNDS[9:]:
         table = pa.table({"x": values_near(grid_of(lower, upper, resolution))})

@@ -32,7 +32,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, replace
-from typing import Any, ClassVar, Final, TypeVar, final
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,17 +115,23 @@ class EngineQuery(ABC):
     def name(
         self, name: str, sql: str, *, lists: Sequence[Sequence[object]] = (), keep: bool = False
     ) -> None:
-        """Give what a statement selects a name for others; keep: it is read several times."""
+        """Give what a statement selects a name for others, in the place of what had it before.
+
+        lists: the values of its parameters. keep: it is read several times.
+        """
 
     @abstractmethod
     def fetch(self, sql: str, lists: Sequence[Sequence[object]] = ()) -> Mapping[str, Any]:
-        """What a statement of numbers selects, by column."""
+        """What a statement of numbers selects, by column; whole ones of any size as `int` reads."""
 
     @abstractmethod
     def rows(
         self, sql: str, lists: Sequence[Sequence[object]] = (), *, public: bool = False
     ) -> list[tuple[Any, ...]]:
-        """What a statement selects, line by line; public: it reads public tables alone."""
+        """What a statement selects, line by line, in Python's own values, as DuckDB gives them.
+
+        public: it reads public tables alone.
+        """
 
     @abstractmethod
     def forget(self, name: str) -> None:
@@ -140,11 +146,12 @@ class Engine(ABC):
     """Tables behind SQL. Safe to use from several threads.
 
     An engine says what its tables are, and begins to ask (`_begin`); what is asked, and what may
-    leave, is here. narrow: whether wide rows are ordered sooner by few columns, and joined: see
-    `bounding`. once: whether what WITH names as MATERIALIZED is computed a single time. schema: for
-    each table the type of each column, by DuckDB's names: public. identity: the software, and what
-    tells its files from others without reading them, public; of a frame, or a table of a catalogue,
-    there is nothing to tell. timeout: seconds of one call.
+    leave, is here. Opening it fills `schema`, `identity`, the relation of each table (`_scans`) and
+    the files that may not change (`_files`). narrow: whether wide rows are ordered sooner by few
+    columns, and joined: see `bounding`. once: whether what WITH names as MATERIALIZED is computed a
+    single time. schema: for each table the type of each column, by DuckDB's names: public.
+    identity: the software, and what tells its files from others without reading them, public; of a
+    frame, or a table of a catalogue, there is nothing to tell. timeout: seconds of one call.
     """
 
     narrow: ClassVar[bool] = False
@@ -778,7 +785,54 @@ def opening(work: Callable[[], T], *, otherwise: str) -> T:
     raise SourceUnreadable(otherwise)
 
 
-_POSTGRES = ("postgresql", "postgres", "postgresql+psycopg")
+class EngineKind(NamedTuple):
+    """An engine that sessions can have.
+
+    place: its class in this package, as module.class. described: what `Session(engine=)` takes for
+    it. takes: whether a value is that. argument: what its class calls the value, "" where it has
+    options instead.
+    """
+
+    place: str
+    described: str
+    takes: Callable[[object], bool]
+    argument: str = ""
+
+    def opened(
+        self, engine: object, tables: Mapping[str, Any], options: Mapping[str, Any]
+    ) -> Engine:
+        """The engine over these tables; imports it."""
+        module, _, name = self.place.partition(".")
+        made = getattr(importlib.import_module(f"unacorda.query.engines.{module}"), name)
+        own = {self.argument: engine} if self.argument else {}
+        opened: Engine = made(tables, **own, **options)
+        return opened
+
+
+def _address(*schemes: str) -> Callable[[object], bool]:
+    return lambda engine: (
+        isinstance(engine, str) and engine.startswith(tuple(f"{scheme}://" for scheme in schemes))
+    )
+
+
+def _from(package: str) -> Callable[[object], bool]:
+    return lambda engine: type(engine).__module__.partition(".")[0] == package
+
+
+_postgres = _address("postgresql", "postgres", "postgresql+psycopg")
+_sqlalchemy = _from("sqlalchemy")
+
+ENGINES = (
+    EngineKind("duckdb.DuckDB", "'duckdb'", lambda it: isinstance(it, str) and it == "duckdb"),
+    EngineKind("spark.Spark", "a SparkSession", _from("pyspark"), "spark"),
+    EngineKind(
+        "postgres.Postgres",
+        "'postgresql://user@host/database' or a SQLAlchemy Engine of such a database",
+        lambda it: _postgres(it) or _sqlalchemy(it),
+        "server",
+    ),
+)
+"""All engines: a new one is a line of this table. No library is imported for it."""
 
 
 def open_engine(
@@ -790,24 +844,12 @@ def open_engine(
     are left out. Raises InvalidParameter for what is no engine, and for an option of another one,
     SourceUnreadable, and MissingExtra for one that is not installed.
     """
-    package = type(engine).__module__.partition(".")[0]
-    scheme, there, _ = (engine if isinstance(engine, str) else "").partition("://")
-    own: dict[str, object]
-    if scheme == "duckdb" and not there:
-        module, kind, own = "duckdb", "DuckDB", {k: v for k, v in options.items() if v is not None}
-    elif package == "pyspark":
-        module, kind, own = "spark", "Spark", {"spark": engine}
-    elif package == "sqlalchemy" or (there and scheme in _POSTGRES):
-        module, kind, own = "postgres", "Postgres", {"server": engine}
-    else:
-        expected = (
-            "'duckdb', a SparkSession, 'postgresql://user@host/database' or a SQLAlchemy Engine of "
-            "such a database"
+    kind = next((kind for kind in ENGINES if kind.takes(engine)), None)
+    if kind is None:
+        raise InvalidParameter(
+            "engine", shown(engine), expected=", ".join(kind.described for kind in ENGINES)
         )
-        raise InvalidParameter("engine", shown(engine), expected=expected)
-    for name, value in options.items():
-        fits = value is None or name in own
-        checks.demand(fits, name, value, expected="engine='duckdb' with it")
-    made = getattr(importlib.import_module(f"unacorda.query.engines.{module}"), kind)
-    opened: Engine = made(tables, timeout=timeout, **own)
-    return opened
+    given = {name: value for name, value in options.items() if value is not None}
+    for name, value in given.items():
+        checks.demand(not kind.argument, name, value, expected="engine='duckdb' with it")
+    return kind.opened(engine, tables, {"timeout": timeout, **given})

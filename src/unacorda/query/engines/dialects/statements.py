@@ -120,7 +120,9 @@ class _StatementReading:
             raise Untranslatable(type(checked).__name__.upper())
         first, columns = self.query(checked.this, tables)
         second, _ = self.query(checked.args["expression"], tables)
-        return f"{head}({first}) UNION ALL ({second})", columns
+        side = self.dialect.quoted("side")  # no engine needs brackets around a side
+        sides = (f"SELECT * FROM ({text}) AS {side}" for text in (first, second))
+        return head + " UNION ALL ".join(sides), columns
 
     def _checked(self, node: object) -> exp.Expression:
         """A part of a statement that says no more than is read; else raises Untranslatable."""

@@ -72,15 +72,26 @@ Relations = Mapping[str, Mapping[str, str]]
 _NONE: Mapping[str, Any] = {}
 
 
+_OWN_TYPES = {"DOUBLE", "BIGINT", "HUGEINT", "TEXT", "BOOLEAN", "DATE", "TIMESTAMP"}
+_OWN: tuple[type[exp.Expression], ...] = (
+    *(exp.Mod, exp.IntDiv, exp.BitwiseRightShift, exp.StrPosition, exp.RegexpExtract, exp.IsNan),
+    *(exp.Dayname, exp.Monthname, exp.NullSafeEQ, exp.StartsWith, exp.EndsWith, exp.Contains),
+)
+"""What every engine writes in its own way."""
+
+
 class Values:
     """Translates the values of a SELECT; a subclass is an engine's own SQL.
+
+    Python refuses a subclass that leaves out any of the following, and says what.
 
     relations: those that it reads, in order, by name, each with its columns' types. names: of
     lambdas, with their values, those of a struct as `name.field`. depth: how many lambdas are open.
 
-    types: its names of types. writers: how it translates nodes of the tree. layer: what ends a
-    SELECT in FROM that is named `layer`, so that its values are computed once, and not written out
-    wherever they are used.
+    types: its names of types. writers: how it translates nodes of the tree: `COMMON`, the nodes
+    that each engine writes by itself, and those of `COMMON` that it writes otherwise. layer: what
+    ends a SELECT in FROM that is named `layer`, so that its values are computed once, and not
+    written out wherever they are used.
 
     All others write SQL:
 
@@ -128,6 +139,14 @@ class Values:
     total: Callable[[str], str]
     hashed: Callable[[Sequence[Typed], int, int], str]
     text: Callable[[str], str]
+
+    def __init_subclass__(cls) -> None:
+        left_out = [name for name in Values.__annotations__ if not hasattr(cls, name)]
+        if not left_out:
+            left_out = [f"the type {name}" for name in sorted(_OWN_TYPES - set(cls.types))]
+            left_out += [f"exp.{node.__name__}" for node in _OWN if node not in cls.writers]
+        if left_out:
+            raise TypeError(f"the dialect {cls.__name__} leaves out {', '.join(left_out)}")
 
     def __init__(
         self, relations: Relations = _NONE, names: Mapping[str, Typed] = _NONE, depth: int = 0
@@ -671,14 +690,15 @@ def _whole_units(
         begun, here = writer.part("DAY", x), writer.part("DAY", y)
         if last_days:
             last = f"{writer.days(writer.last_day(y))} = {writer.days(y)}"
-            begun = f"(CASE WHEN {last} THEN least({begun}, {here}) ELSE {begun} END)"
+            begun = f"(CASE WHEN {last} AND {here} < {begun} THEN {here} ELSE {begun} END)"
         clocks = [f"({writer.micros(v)} - {writer.days(v)} * {_DAY})" for v in (x, y)]
         early = f"{here} < {begun} OR ({here} = {begun} AND {clocks[1]} < {clocks[0]})"
         months = f"{_index(writer, y, 'MONTH')} - {_index(writer, x, 'MONTH')}"
         return f"({months} - (CASE WHEN {early} THEN 1 ELSE 0 END))"
 
     def signed(p: str, q: str) -> str:
-        ends = {"x": f"least({p}, {q})", "y": f"greatest({p}, {q})"}
+        ends = {"x": f"(CASE WHEN {p} > {q} THEN {q} ELSE {p} END)"}
+        ends["y"] = f"(CASE WHEN {p} > {q} THEN {p} ELSE {q} END)"
         sign = f"(CASE WHEN {p} > {q} THEN -1 WHEN {p} <= {q} THEN 1 END)"
         return f"({sign} * {writer.bind('bx', ends, between)})"
 
