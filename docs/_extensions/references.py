@@ -39,7 +39,7 @@ RETURNED = {
         "where derive join union explode per_person group_by agg synthesize with_kept "
         "with_max_rows digest to_dict to_json"
     ),
-    "unacorda.query.expressions.columns.ColumnExpression": "is_in is_null is_not_null between",
+    "unacorda.query.expressions.language.ColumnExpression": "is_in is_null is_not_null between",
     "unacorda.query.results.explanation.Explanation": "affordable standard_error to_dict",
     "unacorda.query.results.explanation.Explanations": "affordable request cost left to_dict",
     "unacorda.query.results.release.Batch": "request charge remaining event to_json",

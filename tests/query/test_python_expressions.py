@@ -21,7 +21,7 @@ from tests.support.seams import Query
 import unacorda
 from unacorda import col
 from unacorda.errors import InvalidParameter, UnsafeExpression
-from unacorda.query.expressions.columns import ColumnExpression
+from unacorda.query.expressions.language import ColumnExpression
 
 FRAME = pl.DataFrame(
     {

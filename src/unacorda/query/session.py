@@ -76,8 +76,7 @@ if TYPE_CHECKING:
     from unacorda.query.results.description import Description
     from unacorda.query.series.answers import SeriesForecast
     from unacorda.query.series.bounds import SuggestedSteps
-    from unacorda.query.series.calendar import Every
-    from unacorda.query.series.plan import SeriesPlan
+    from unacorda.query.series.plan import Every, SeriesPlan
     from unacorda.query.series.stream import Series
     from unacorda.synthesis.forecast import SynthesisForecast
     from unacorda.synthesis.release import SyntheticTable

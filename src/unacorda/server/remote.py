@@ -23,7 +23,7 @@ from unacorda.errors import ServerRefused
 from unacorda.extras import require
 from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
 from unacorda.query.aggregates.base import Aggregate
-from unacorda.query.expressions.columns import Written, expression_text, written
+from unacorda.query.expressions.language import Written, expression_text, written
 from unacorda.query.noise.key_selection import GivenKeys, PrivateKeys
 from unacorda.query.plan.codec import encode
 from unacorda.query.plan.person_values import PersonValue

@@ -38,7 +38,7 @@ from unacorda.mechanisms.selection.exponential import Exponential
 from unacorda.query.aggregates.base import Answer, Assumption, Exact, Forecast, Single
 from unacorda.query.aggregates.grid import Ranking
 from unacorda.query.aggregates.quantiles import GridAggregate, Selection, drawn, given
-from unacorda.query.expressions.columns import Written, written
+from unacorda.query.expressions.language import Written, written
 from unacorda.query.noise.additive import CONFIDENCE, Share
 from unacorda.query.noise.selection import draws_for
 from unacorda.query.noise.sensitivity import of_totals

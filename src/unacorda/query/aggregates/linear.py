@@ -53,8 +53,7 @@ from unacorda.query.aggregates.measures import (
     clamp_of,
     clamping_note,
 )
-from unacorda.query.expressions.columns import Written, written
-from unacorda.query.expressions.language import Kind
+from unacorda.query.expressions.language import Kind, Written, written
 from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, additive_noise
 from unacorda.query.noise.sensitivity import Sensitivity, of_balls, of_counts, of_people, of_sums
 from unacorda.query.schema.table import TableSchema

@@ -60,8 +60,7 @@ from unacorda.query.aggregates.measures import (
 )
 from unacorda.query.aggregates.moment_strategies import moment_clamp
 from unacorda.query.aggregates.ratios import OfTwo, RatioSide, refuse_negative
-from unacorda.query.expressions.columns import Written, written
-from unacorda.query.expressions.language import Kind
+from unacorda.query.expressions.language import Kind, Written, written
 from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, noise_quantile
 from unacorda.query.noise.sensitivity import Sensitivity, of_splits
 from unacorda.query.schema.table import TableSchema

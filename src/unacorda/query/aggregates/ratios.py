@@ -53,8 +53,7 @@ from unacorda.query.aggregates.moment_strategies import (
     Strategy,
     moment_clamp,
 )
-from unacorda.query.expressions.columns import Written, written
-from unacorda.query.expressions.language import Expression
+from unacorda.query.expressions.language import Expression, Written, written
 from unacorda.query.noise.additive import noise_quantile
 from unacorda.query.schema.facts import interval
 from unacorda.query.schema.table import TableSchema

@@ -78,7 +78,7 @@ from unacorda.query.aggregates.moment_strategies import (
     moment_clamp,
 )
 from unacorda.query.aggregates.ratios import OfTwo, RatioSide
-from unacorda.query.expressions.columns import Written, written
+from unacorda.query.expressions.language import Written, written
 from unacorda.query.noise.additive import noise_quantile
 
 Floats = NDArray[np.float64]

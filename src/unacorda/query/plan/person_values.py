@@ -40,8 +40,14 @@ from unacorda.checks import Number
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.query.aggregates.base import bounds_of, expression_of, given_bounds
 from unacorda.query.aggregates.measures import Clamp
-from unacorda.query.expressions.columns import ColumnExpression, Written, written
-from unacorda.query.expressions.language import Column, Expression, Kind
+from unacorda.query.expressions.language import (
+    Column,
+    ColumnExpression,
+    Expression,
+    Kind,
+    Written,
+    written,
+)
 from unacorda.query.expressions.quoting import double, identifier
 from unacorda.query.expressions.ranges import Size
 from unacorda.query.schema.table import TableSchema

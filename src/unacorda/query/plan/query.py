@@ -40,7 +40,7 @@ from unacorda.query.aggregates.hierarchy import (
 )
 from unacorda.query.aggregates.measures import Measure, PeopleCount, Thresholds
 from unacorda.query.aggregates.row_counts import RowsKept
-from unacorda.query.expressions.columns import Written, expression_text, written
+from unacorda.query.expressions.language import Written, expression_text, written
 from unacorda.query.expressions.markup import facts
 from unacorda.query.expressions.quoting import folded, twin
 from unacorda.query.noise.key_selection import GivenKeys, PrivateKeys
