@@ -6,11 +6,12 @@ name is loaded when it is first used.
 estimates            means, quantiles, distributions and matrices of columns
 hypothesis_tests     proportions, counts, means and ranks
 regression, losses   models, and the engine that fits them to arrays or to tables of a session
-diagnostics          tables of scores and residuals that judge a model search, validation   choice
-of hyper-parameters transformers         scaling and principal components local
-estimates and models from reports that devices randomize contract             scikit-learn's names,
-and how fits read arrays and frames sums, records        noisy sums over rows, columns and public
-bounds
+diagnostics          tables of scores and residuals that judge a model
+search, validation   choice of hyper-parameters
+transformers         scaling and principal components
+local                estimates and models from reports that devices randomize
+contract             scikit-learn's names, and how fits read arrays and frames
+sums, records        noisy sums over rows, columns and public bounds
 """
 
 # SPDX-License-Identifier: Apache-2.0
