@@ -321,7 +321,7 @@ def errors(
     possible: tuple[float, float] | None = None,
     axes: Any = None,
 ) -> Any:
-    """Draw released values with their intervals, one line a name.
+    """Draw released values with their intervals, one line per name.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ class Attack:
     Parameters
     ----------
     scores
-        One number a person, higher where the attacker believes more.
+        One number per person, higher where the attacker believes more.
     truth
         One boolean a person: whether they have the trait.
     bound

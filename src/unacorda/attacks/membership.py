@@ -46,7 +46,7 @@ def membership(
     Parameters
     ----------
     people
-        n x d finite numbers, one row a person, of 40 people or more; a fair coin each decides who
+        n x d finite numbers, one row per person, of 40 people or more; a fair coin each decides who
         is in.
     population
         d means that the attacker knows of everybody else; None for those of all n.

@@ -87,7 +87,7 @@ def error_region(
     Parameters
     ----------
     scores
-        One number a run, higher where it had the record.
+        One number per run, higher where it had the record.
     included
         Whether it had it, one boolean a run.
     confidence

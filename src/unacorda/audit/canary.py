@@ -34,7 +34,7 @@ class Canaries:
     Attributes
     ----------
     features
-        One row a canary.
+        One row per canary.
     targets
         One a canary; None where canaries are gradients.
     included
@@ -93,7 +93,7 @@ class Canaries:
         Parameters
         ----------
         loss
-            A function of features and targets that gives one number a canary.
+            A function of features and targets that gives one number per canary.
 
         Raises
         ------

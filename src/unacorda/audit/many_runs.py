@@ -44,7 +44,7 @@ def many_runs(
     Parameters
     ----------
     scores
-        One number a run, from its output alone.
+        One number per run, from its output alone.
     included
         Whether that run had the record, a choice that does not depend on the outputs.
     delta

@@ -44,7 +44,7 @@ def one_run(
     Parameters
     ----------
     scores
-        One number a canary, computed from what the mechanism released and from the canary alone:
+        One number per canary, computed from what the mechanism released and from the canary alone:
         the higher, the likelier it was in.
     included
         The coins, one boolean a canary, fair and independent.

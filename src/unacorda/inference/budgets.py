@@ -1,9 +1,9 @@
-"""Budgets of estimators: any guarantee that normal noise can keep, shared out in Gaussian DP.
+"""Budgets of estimators: any guarantee that normal noise can keep, allocated in Gaussian DP.
 
-An estimator asks the data several times: for a scale, for gradients, for the matrices of its
-standard errors. The whole budget is turned once, analytically, into the largest mu-GDP that
-implies it; squares of mu add, so shares of it add up to the whole without loss (Dong, Roth, Su
-2022, Corollary 3.3). The promise at the end is the budget itself.
+An estimator makes several releases: a scale, gradients, matrices for its standard errors. The whole
+budget is converted once, analytically, into the largest mu-GDP that implies it. Squares of mu add,
+so shares add up to the whole without loss (Dong, Roth, Su 2022, Corollary 3.3). The final guarantee
+is the budget itself.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -53,9 +53,9 @@ def takes_normal_noise(budget: Guarantee) -> bool:
 def gdp_budget(budget: object) -> GDP:
     """The largest Gaussian DP, its delta 0, that implies the budget.
 
-    GDP as it is, ApproxDP by its analytic inverse, ZCDP and RenyiDP as the normal mechanism that
-    they allow. Raises InvalidParameter for PureDP, which no normal noise keeps, and for an
-    ApproxDP without a delta.
+    GDP is unchanged, ApproxDP is inverted analytically, and ZCDP and RenyiDP become the normal
+    mechanism that they allow. Raises InvalidParameter for PureDP, which normal noise cannot keep,
+    and for an ApproxDP without a delta.
 
     >>> gdp_budget(ZCDP(0.5))
     GDP(mu=1.0)
@@ -72,7 +72,7 @@ def gdp_budget(budget: object) -> GDP:
 
 
 def shareable(budget: object, *, releases: int) -> PureDP | ZCDP | GDP:
-    """The budget in a currency that so many releases of single numbers share without waste.
+    """Convert the budget to the kind that suits so many releases of single numbers.
 
     ApproxDP becomes PureDP or Gaussian DP, whichever leaves less noise; RenyiDP its zCDP.
 
@@ -97,10 +97,10 @@ def shareable(budget: object, *, releases: int) -> PureDP | ZCDP | GDP:
 def selection_epsilon(budget: object, *, releases: int = 1) -> Fraction:
     """The largest epsilon of each of so many exponential mechanisms within the budget.
 
-    Their range is bounded: in zCDP each costs epsilon^2 / 8, in Gaussian DP less than a pure
-    mechanism does. Under ApproxDP pure composition is better for a few. InvalidParameter for a
-    budget so small that the choice would be one in name only.
-    Source: docs/proofs/bounded_range.md, Theorem 1; Cesar and Rogers 2020 (zCDP).
+    Their range is bounded: each costs epsilon^2 / 8 in zCDP, and less than a pure mechanism in
+    Gaussian DP. Under ApproxDP pure composition is better for a few. Raises InvalidParameter if the
+    budget is too small for a meaningful choice. Source: docs/proofs/bounded_range.md, Theorem 1;
+    Cesar and Rogers 2020 (zCDP).
 
     >>> [round(float(selection_epsilon(budget)), 3) for budget in (GDP(1), ZCDP(0.5))]
     [1.614, 2.0]

@@ -36,7 +36,7 @@ GridRows: TypeAlias = tuple[Floats, NDArray[Any]]
 
 
 def judged_rows(search: Any, X: ArrayLike, y: ArrayLike) -> tuple[Floats, NDArray[Any], Scoring]:
-    """Features, targets, and how a fit of a search's estimator is scored by rows."""
+    """Features, targets, and the scoring of a search."""
     classifier = get_tags(search.estimator).estimator_type == "classifier"
     scoring = scoring_of(
         search.scoring, search.estimator, classifier=classifier, bound=search.error_bound
@@ -71,14 +71,14 @@ def candidate_of(
 
 
 def fitted_to(candidate: Any, rows: GridRows) -> Any:
-    """A copy, fitted to these rows, without a warning, which would depend on them."""
+    """A copy, fitted to these rows without warnings, since warnings could depend on them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return clone(candidate).fit(*rows)
 
 
 def quietly_fitted(candidate: Any, rows: GridRows) -> Any:
-    """The fit, or None where it fails, whose cause may depend on the rows."""
+    """The fit, or None if it fails, since the cause may depend on the rows."""
     try:
         return fitted_to(candidate, rows)
     except Exception:  # noqa: BLE001

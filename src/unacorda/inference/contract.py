@@ -1,7 +1,7 @@
-"""The contract with scikit-learn: its names, how fits read arrays, and estimators in estimators.
+"""The contract with scikit-learn: its names, input checks, and wrapped estimators.
 
-MissingExtra where scikit-learn is not installed. Arrays and frames are checked by shape and dtype,
-never by value.
+Raises MissingExtra if scikit-learn is not installed. Arrays and frames are checked by shape and
+dtype, never by value.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -48,7 +48,7 @@ validate_data: Any = _validation.validate_data
 
 
 class PrivateEstimator:
-    """What scikit-learn asks of every estimator here: how it is cloned, and what it can do."""
+    """The scikit-learn interface of every estimator: cloning and tags."""
 
     def __sklearn_clone__(self) -> Any:
         """An unfitted copy; seeded bits are shared, since a stream of them cannot be copied."""
@@ -58,7 +58,7 @@ class PrivateEstimator:
         return copied
 
     def __sklearn_tags__(self) -> Any:
-        """The abilities that scikit-learn reads: NaN raises nothing, and each fit has new noise."""
+        """The tags for scikit-learn: NaN raises no error, and each fit has new noise."""
         tags = super().__sklearn_tags__()  # type: ignore[misc]
         tags.input_tags.allow_nan = tags.non_deterministic = True
         return tags
@@ -71,7 +71,7 @@ def _copied(name: str, value: Any) -> Any:
 
 
 def how_many(name: str, wanted: object, *, features: int) -> int:
-    """The number of features or of directions that is asked for, from 1 to how many there are."""
+    """Check the requested number of features or directions, from 1 to the number of all."""
     whole = isinstance(wanted, int | np.integer) and not isinstance(wanted, bool)
     if not whole or not 1 <= cast("int", wanted) <= features:
         expected = f"a whole number from 1 to n_features={features}"
@@ -209,13 +209,13 @@ def _shown(name: str) -> Callable[[Any], bool]:
 
 
 class Wrapper(PrivateEstimator, BaseEstimator):  # type: ignore[misc]
-    """An estimator with a parameter `estimator` and, once fitted, the fitted one, `estimator_`."""
+    """An estimator with a parameter `estimator` and, after the fit, the fitted `estimator_`."""
 
     estimator: Any
     estimator_: Any
 
     def __sklearn_is_fitted__(self) -> bool:
-        """True once a fit has come to its end; one that failed has spent its budget as well."""
+        """True after a completed fit; a failed fit has spent its budget too."""
         return hasattr(self, "estimator_")
 
     def _columns(self, X: ArrayLike) -> Floats:
@@ -262,7 +262,7 @@ class Wrapper(PrivateEstimator, BaseEstimator):  # type: ignore[misc]
         return np.asarray(fitted.decision_function(x))
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Returns the fitted estimator's exact score: not to be published of private rows.
+        """Returns the fitted estimator's exact score; do not publish it for private rows.
 
         Parameters
         ----------
@@ -280,7 +280,7 @@ class Wrapper(PrivateEstimator, BaseEstimator):  # type: ignore[misc]
         return self.estimator_.classes_
 
     def __sklearn_tags__(self) -> Any:
-        """The abilities that scikit-learn reads: those of the estimator inside."""
+        """The tags for scikit-learn: those of the wrapped estimator."""
         tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
         tags.estimator_type = inner.estimator_type
         tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
@@ -301,7 +301,7 @@ def size_of(name: str, share: float, *, rows: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Splitter:
-    """Rows dealt out blindly: parts of these sizes judge, each of them a fit to all other rows."""
+    """A random split of rows: each part judges a fit to all other rows."""
 
     rows: int
     judges: tuple[int, ...]
@@ -319,10 +319,10 @@ class Splitter:
 
 
 def rehearse(estimator: Any, *, rows: int, features: int, classes: Any = None) -> None:
-    """Fits a copy to rows of zeros, so that faults that no data could repair are refused at once.
+    """Fits a copy to rows of zeros, to find errors that no data could avoid.
 
-    classes: of a classifier, of which every row gets the first. Errors of the fit are raised; they
-    depend on parameters and on sizes alone.
+    classes: of a classifier; every row gets the first. Errors of the fit are raised; they depend
+    only on parameters and sizes.
     """
     target = np.zeros(rows) if classes is None else np.repeat(np.asarray(classes)[:1], rows)
     copy = clone(estimator)

@@ -1,8 +1,8 @@
-"""Copies of an estimator that scikit-learn fits: each fit spends a budget, and a warning adds them.
+"""Copies of an estimator that scikit-learn fits, with a warning on their composed budget.
 
-Cross-validation and grid searches clone an estimator and fit the copies to overlapping rows. Copies
-share a count with their original, by `clone`; a fit counts where it is called from scikit-learn, in
-whatever function, and not from inside this package, whose searches price their fits themselves.
+Cross-validation and grid searches clone an estimator and fit the copies to overlapping rows.
+`clone` makes copies share a count with their original. A fit counts if any function of scikit-learn
+calls it. It does not count if this package calls it, as its searches price their fits themselves.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -53,10 +53,10 @@ def note_copy(original: Any, copy: Any) -> None:
 
 
 def count_fit(estimator: Any, budget: Guarantee) -> None:
-    """Warns where scikit-learn fits a second copy, or one more, naming the composed budget.
+    """Warns if scikit-learn fits a second or further copy, and states the composed budget.
 
-    Call it from `fit`, once its arguments are checked. In worker processes copies arrive without
-    their count: there the warning states what several fits cost.
+    Call it from `fit` after the check of its arguments. In worker processes copies have no count;
+    there the warning states the cost of several fits.
     """
     callers = _callers()
     if not callers:

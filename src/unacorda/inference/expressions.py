@@ -1,8 +1,8 @@
-r"""Functions of a row, written once and evaluated twice: by NumPy on arrays, by an engine as SQL.
+r"""Functions of a row for two evaluations: by NumPy on arrays, by an engine as SQL.
 
-A function of a row is an ordinary Python function of arrays: operators and NumPy functions. Called
-with a `Symbol` in place of each array it writes down the SQL of its value, in the row-wise
-language of sessions. So a loss is written once, and a caller's own loss needs no second text.
+A function of a row is an ordinary Python function of arrays, with operators and NumPy functions.
+Called with a `Symbol` in place of each array, it gives the SQL of its value, in the row-wise
+language of sessions. So a loss is written only once, also a caller's own.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -90,8 +90,8 @@ def exp(value: Any) -> Any:
 def exponential_columns() -> list[dict[str, str]]:
     """Columns, one mapping after the other, that end in e^p, to 12 digits or more.
 
-    Products and sums alone, which every engine rounds alike, as it does not their EXP: a polynomial
-    of p / 4^6, whose error is below 1e-16, squared twelve times.
+    It uses only products and sums, which all engines round alike; their EXP functions differ. A
+    polynomial of p / 4^6 with an error below 1e-16 is squared twelve times.
     """
     terms = [1.0]
     for power in range(1, _TERMS):

@@ -1,9 +1,9 @@
 r"""Losses of a prediction, with the constants that privacy and convergence depend on.
 
-A loss is a function of (prediction, target). `score_bound` bounds the derivative by the
-prediction: it is the Lipschitz constant of the loss, and times the length of a record's features
-the most that one record adds to a gradient. `curvature_bound` bounds the second derivative: the
-Lipschitz constant of the score. The loss itself is not asked for.
+A loss is a function of (prediction, target). `score_bound` bounds the derivative by the prediction,
+so it is the Lipschitz constant of the loss. Times the length of a record's features it bounds what
+one record adds to a gradient. `curvature_bound` bounds the second derivative; it is the Lipschitz
+constant of the score. The loss itself is not needed.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -26,11 +26,11 @@ _FAR = 1e60
 
 
 class Loss(Protocol):
-    """A loss as estimators use it; each function takes and gives float64 arrays.
+    """A loss for estimators; each function takes and returns float64 arrays.
 
-    The loss itself is not asked for: psi, its derivative, may stand alone. Functions made of
-    operators and of NumPy's abs, sqrt, square, exp, tanh, sign, minimum, maximum, clip and where
-    are fit from tables too, where they are called with symbols and write down SQL.
+    The loss itself is not needed; its derivative psi suffices. Functions that use only operators
+    and NumPy's abs, sqrt, square, exp, tanh, sign, minimum, maximum, clip and where can also be
+    fitted to tables: called with symbols, they give SQL.
 
     Examples
     --------
@@ -55,12 +55,12 @@ class Loss(Protocol):
         Parameters
         ----------
         prediction, target
-            A number a row.
+            One number per row.
 
         Returns
         -------
         ndarray
-            A number a row.
+            One number per row.
         """
         ...
 
@@ -70,12 +70,12 @@ class Loss(Protocol):
         Parameters
         ----------
         prediction, target
-            A number a row.
+            One number per row.
 
         Returns
         -------
         ndarray
-            A number a row; where some may be negative, `convex = False`.
+            One number per row; where some may be negative, `convex = False`.
         """
         ...
 
@@ -129,12 +129,12 @@ class Huber(_OfResiduals):
         Parameters
         ----------
         prediction, target
-            A number a row.
+            One number per row.
 
         Returns
         -------
         ndarray
-            A number a row.
+            One number per row.
         """
         return -np.clip(target - prediction, -self.c, self.c)
 
@@ -144,12 +144,12 @@ class Huber(_OfResiduals):
         Parameters
         ----------
         prediction, target
-            A number a row.
+            One number per row.
 
         Returns
         -------
         ndarray
-            A number a row.
+            One number per row.
         """
         return np.where(np.abs(target - prediction) <= self.c, 1.0, 0.0)
 
@@ -182,12 +182,12 @@ class SmoothedHuber(_OfResiduals):
         Parameters
         ----------
         prediction, target
-            A number a row.
+            One number per row.
 
         Returns
         -------
         ndarray
-            A number a row.
+            One number per row.
         """
         u = np.clip((target - prediction) / self.c, -_FAR, _FAR)
         score: Floats = -self.c * np.clip(u / np.sqrt(1 + u * u), -1.0, 1.0)
@@ -199,12 +199,12 @@ class SmoothedHuber(_OfResiduals):
         Parameters
         ----------
         prediction, target
-            A number a row.
+            One number per row.
 
         Returns
         -------
         ndarray
-            A number a row.
+            One number per row.
         """
         u = np.clip((target - prediction) / self.c, -_FAR, _FAR)
         square = 1 + u * u
@@ -238,12 +238,12 @@ class LogCosh(_OfResiduals):
         Parameters
         ----------
         prediction, target
-            A number a row.
+            One number per row.
 
         Returns
         -------
         ndarray
-            A number a row.
+            One number per row.
         """
         return -self.c * np.tanh((target - prediction) / self.c)
 
@@ -253,12 +253,12 @@ class LogCosh(_OfResiduals):
         Parameters
         ----------
         prediction, target
-            A number a row.
+            One number per row.
 
         Returns
         -------
         ndarray
-            A number a row.
+            One number per row.
         """
         falling = exp(-np.abs((target - prediction) / self.c))
         curvature: Floats = np.square(2 * falling / (1 + falling * falling))
@@ -267,10 +267,10 @@ class LogCosh(_OfResiduals):
 
 @dataclass(frozen=True, slots=True)
 class Tukey(_OfResiduals):
-    """c^2 (1 - (1 - (r / c)^2)^3) / 6 up to |r| = c, constant beyond: far outliers do not count.
+    """c^2 (1 - (1 - (r / c)^2)^3) / 6 up to |r| = c, constant beyond: outliers have no influence.
 
-    It is not convex: the curvature is negative from |r| = c / sqrt 5 on, so that a fit has to begin
-    near its end.
+    It is not convex: the curvature is negative from |r| = c / sqrt 5 on, so a fit must start near
+    the solution.
 
     Source: Beaton and Tukey 1974.
 
@@ -308,12 +308,12 @@ class Tukey(_OfResiduals):
         Parameters
         ----------
         prediction, target
-            A number a row.
+            One number per row.
 
         Returns
         -------
         ndarray
-            A number a row.
+            One number per row.
         """
         u, rest = self._rest(prediction, target)
         return -self.c * u * rest**2
@@ -324,12 +324,12 @@ class Tukey(_OfResiduals):
         Parameters
         ----------
         prediction, target
-            A number a row.
+            One number per row.
 
         Returns
         -------
         ndarray
-            A number a row.
+            One number per row.
         """
         u, rest = self._rest(prediction, target)
         return rest * (1 - 5 * u**2)
@@ -354,12 +354,12 @@ class Logistic:
         Parameters
         ----------
         prediction, target
-            A number a row.
+            One number per row.
 
         Returns
         -------
         ndarray
-            A number a row.
+            One number per row.
         """
         odds = exp(prediction)
         score: Floats = odds / (1 + odds) - np.clip(target, 0.0, 1.0)
@@ -371,12 +371,12 @@ class Logistic:
         Parameters
         ----------
         prediction, target
-            A number a row.
+            One number per row.
 
         Returns
         -------
         ndarray
-            A number a row.
+            One number per row.
         """
         odds = exp(prediction)
         curvature: Floats = odds / (1 + odds) / (1 + odds)
@@ -390,9 +390,9 @@ class Poisson:
     Parameters
     ----------
     most
-        Public, above 0: the largest count (and mean) that is believed in. As long as neither a
-        count nor a mean is above it, the estimate is the usual one. Without such a bound one person
-        could move the sum by any amount.
+        Public, above 0: the largest plausible count (and mean). If neither counts nor means exceed
+        it, the estimate is the usual one. Without such a bound one person could change the sum by
+        any amount.
 
     Raises
     ------
@@ -426,12 +426,12 @@ class Poisson:
         Parameters
         ----------
         prediction, target
-            A number a row.
+            One number per row.
 
         Returns
         -------
         ndarray
-            A number a row.
+            One number per row.
         """
         score: Floats = np.minimum(exp(prediction), self.most) - np.clip(target, 0.0, self.most)
         return score
@@ -442,12 +442,12 @@ class Poisson:
         Parameters
         ----------
         prediction, target
-            A number a row.
+            One number per row.
 
         Returns
         -------
         ndarray
-            A number a row.
+            One number per row.
         """
         mean = exp(prediction)
         curvature: Floats = np.where(mean < self.most, mean, 0.0)
@@ -458,7 +458,7 @@ class Poisson:
 class Check:
     """The loss of a quantile, r (tau - 1[r < 0]), smoothed by a kernel (1 - u^2)^2 on [-1, 1].
 
-    It is made of sums and products alone, which are the same on every machine.
+    It uses only sums and products, which are the same on every machine.
 
     Source: Fernandes, Guerre, Horta 2021 (convolution smoothing).
 
@@ -509,12 +509,12 @@ class Check:
         Parameters
         ----------
         prediction, target
-            A number a row.
+            One number per row.
 
         Returns
         -------
         ndarray
-            A number a row.
+            One number per row.
         """
         u = np.clip((prediction - target) / self.reach, -1.0, 1.0)
         s = u * u
@@ -527,12 +527,12 @@ class Check:
         Parameters
         ----------
         prediction, target
-            A number a row.
+            One number per row.
 
         Returns
         -------
         ndarray
-            A number a row.
+            One number per row.
         """
         u = np.clip((prediction - target) / self.reach, -1.0, 1.0)
         rest = 1 - u * u

@@ -1,7 +1,7 @@
-"""Ranges of columns whose bounds are left out, from noisy histograms by signs and powers of four.
+"""Ranges of columns without given bounds, from noisy histograms by signs and powers of four.
 
-Bins are public, so that no bound is needed. The range is that of the bins that stand out of their
-noise: up to four times too wide, and a few rows may lie beyond it.
+Bins are public, so no bound is needed. The range covers the bins that exceed their noise. It may be
+up to four times too wide, and a few rows may lie beyond it.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -58,10 +58,10 @@ def edges() -> Floats:
 
 
 def range_of(counts: Floats, deviation: float) -> tuple[float, float]:
-    """The range of the bins that stand out; (-1, 1) where none does, or that of 0 alone.
+    """The range of the bins that exceed their noise; (-1, 1) if none does, or only that of 0.
 
-    Where most rows are 0, the others may be hidden by noise: 0 says nothing of their size, and
-    dummies are the commonest.
+    If most rows are 0, noise may hide the others. A count at 0 does not show their size, and dummy
+    variables are the most common case.
 
     >>> counts = np.zeros(len(edges()) + 1)
     >>> counts[np.searchsorted(edges(), [20.0, 70.0], side="right")] = 1.0
@@ -84,7 +84,7 @@ def column_ranges(
 ) -> tuple[Floats, Floats, events.Event]:
     """Finds the ranges of all columns of a matrix within the whole budget; returns the event too.
 
-    A replaced row moves two counts of each column by one. NaN is counted nowhere.
+    A replaced row changes two counts of each column by one. NaN is not counted.
     """
     columns = x.shape[1]
     ends = edges()

@@ -1,7 +1,7 @@
 """Reads columns, matrices and public bounds of callers, as float64 arrays.
 
-One row is one person, and the number of rows is public: neighbors differ by the replacement of
-one row. Refusals depend on shapes and dtypes alone, never on a value: a NaN is no error.
+One row is one person, and the number of rows is public: neighbors differ by one replaced row.
+Errors depend only on shapes and dtypes, never on a value: NaN raises no error.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -41,10 +41,10 @@ def column(argument: str, values: ArrayLike, *, least: int = 1) -> Floats:
 
 
 def matrix(argument: str, values: ArrayLike, *, least: int = 1, width: int | None = None) -> Floats:
-    """The values as a float64 array of two dimensions, one row a person, `least` or more rows.
+    """The values as a float64 array of two dimensions, one row per person, `least` or more rows.
 
     width: of a list of rows, by default that of the first; a row of another width is all NaN.
-    It may be the caller's own, and is not to be written to.
+    It may be the caller's own array: do not write to it.
     """
     array = elements.floats(argument, values, dimensions=2, width=width)
     if array.ndim != 2 or array.shape[0] < least or array.shape[1] < 1:
@@ -113,7 +113,7 @@ def public_pair(argument: str, given: object, *, of: str) -> tuple[float, float]
 def bounds_of(
     feature_bounds: tuple[ArrayLike, ArrayLike] | None, *, features: int
 ) -> tuple[Floats, Floats]:
-    """Public bounds as two arrays, one number a feature; MissingBound where they are left out."""
+    """Public bounds as two arrays, one number per feature; MissingBound where they are left out."""
     if feature_bounds is None:
         raise MissingBound(
             "feature_bounds",

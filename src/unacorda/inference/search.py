@@ -1,10 +1,10 @@
 r"""Choice of hyperparameters: the best of a random number of private fits, by noisy scores.
 
-A run draws a candidate, fits it under a smaller budget than it was given, and scores it by numbers
-from 0 to 1, one a judging row, so that a replaced row moves their sum by 1 at most. Where rows that
-fit and rows that judge are different people, a run costs as much as its fit, and its score nothing
-more. In cross-validation each person judges once and is in all fits of a run but one, so that a
-run costs as many equal shares as there are folds (docs/proofs/sparse.md, section 6).
+A run draws a candidate, fits it with a smaller budget, and scores it on held-out rows. Each row
+gives a number from 0 to 1, so a replaced row changes the sum by at most 1. If fit and score use
+different people, a run costs as much as its fit, and the score costs nothing more. In
+cross-validation each person judges once and is in all other fits of a run, so a run costs as many
+equal shares as there are folds (docs/proofs/sparse.md, section 6).
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -63,7 +63,7 @@ Splits: TypeAlias = list[tuple[NDArray[np.int64], NDArray[np.int64]]]
 
 
 class PrivateSearch(Wrapper):
-    """A search for hyperparameters; a subclass chooses the rows that judge and the last fit."""
+    """A search for hyperparameters; subclasses choose the judging rows and the last fit."""
 
     grid: Mapping[str, Any]
     tries: float | None
@@ -74,7 +74,7 @@ class PrivateSearch(Wrapper):
     bits: RandomBits | None
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Searches, and keeps the best fit; spends the whole budget once.
+        """Searches and keeps the best fit; spends the whole budget once.
 
         Parameters
         ----------
@@ -166,17 +166,17 @@ class PrivateSearch(Wrapper):
 
 @dataclass(eq=False, repr=False)
 class HeldOutSearch(PrivateSearch):
-    r"""Searches privately for the hyperparameters that do best on held-out rows.
+    r"""Searches privately for the best hyperparameters on held-out rows.
 
-    A run draws a candidate, fits it to the rows that are not held out and scores it on those that
-    are, both with noise; the best of K runs is kept, with its fit. K is random and never shown,
-    which is why many runs cost little more than one: under ApproxDP(1, 1e-6) and 20 runs in the
-    mean each may spend 0.6 of the mu that a single fit could. Intervals of best_estimator_ do not
-    count that it was chosen. The duration of a fit depends on K, which no guarantee covers: do not
-    publish it. Steps of a pipeline without a budget may learn nothing, must treat each row by
-    itself, and must not fail for the values of one. Every candidate is first fitted to zeros, so
-    that a candidate that cannot be fitted at all is an error before anything is read. A fit that
-    fails on the rows has the worst score; FitFailed where the best has it.
+    A run draws a candidate, fits it to the other rows and scores it on the held-out ones, both with
+    noise. The best of K runs is kept with its fit. K is random and never shown, so many runs cost
+    little more than one: under ApproxDP(1, 1e-6) and a mean of 20 runs, each may spend 0.6 of the
+    mu of a single fit. Intervals of best_estimator_ ignore the selection. The duration of a fit
+    depends on K, and no guarantee covers it: do not publish it. Pipeline steps without a budget
+    must not learn from the data, must treat each row separately, and must not fail for any row's
+    values. Every candidate is first fitted to zeros, so that one that can never be fitted raises an
+    error before data are read. A fit that fails on the rows has the worst score; if the best score
+    is that one, FitFailed is raised.
 
     Source: Liu and Talwar 2019, arXiv:1811.07971; Papernot and Steinke 2022, arXiv:2110.03620;
     docs/proofs/selection.md; docs/proofs/sparse.md, section 3 (two parts).
@@ -184,43 +184,44 @@ class HeldOutSearch(PrivateSearch):
     Parameters
     ----------
     estimator
-        An unfitted regression or classifier of `unacorda.inference`, or a pipeline of them; its
-        budget, or the sum of those of its steps, is that of the whole search: ApproxDP with a
-        delta, or RenyiDP.
+        An unfitted regression or classifier of `unacorda.inference`, or a pipeline of them. Its
+        budget, or the sum over its steps, is that of the whole search: ApproxDP with a delta, or
+        RenyiDP.
     grid
         A list of values for each parameter that is tried, by name as in `set_params`; every
         combination is a candidate.
     tries
-        The mean of K, 1 or more, by default four times the number of candidates; a candidate may be
-        drawn often, or never.
+        The mean of K, 1 or more, by default four times the number of candidates. A candidate may be
+        drawn several times, or never.
     shape
-        Of the law of K, a truncated negative binomial one: 1 is geometric, 0 logarithmic.
+        The shape of the distribution of K, a truncated negative binomial: 1 is geometric, 0
+        logarithmic.
     held_out
         The share of rows, drawn blindly, that judges.
     fresh
-        The share of these that judges the best fit alone, once: its score is not too good. These
-        people are in no run; their score has the budget of one, so that `event_` holds for them.
+        The share of these that judges only the best fit, once, so that its score is unbiased. These
+        people are in no run. Their score has the budget of a run, so `event_` covers them.
     scoring
         For classifiers "accuracy" (the default), "auc", "log_loss" or "brier"; for regressions
         "absolute_error" (the default) or "r2", which needs the estimator's `target_bounds`; or a
-        loss of predictions and targets, one number a row. Losses count with a minus.
+        loss of predictions and targets, one number per row. Losses count with a minus.
     error_bound
-        Public: an absolute error, a residual or a loss of this size or more counts as one of this
-        size; of log losses it is 5 if left out.
+        A public bound to which absolute errors, residuals or losses are clipped; by default 5 for
+        log losses.
     bits
-        Left out for secure noise; `SeededBits` makes a fit reproducible, and not private.
+        Omit it for secure noise; `SeededBits` makes a fit reproducible, and not private.
 
     Attributes
     ----------
     best_params_, best_estimator_
         Fitted to the rows that were not held out.
     best_score_, score_error_
-        The accuracy, minus the mean absolute error, or what `scoring` names, noisy (the best of
-        several is a little too good), and the standard deviation of the noise.
+        The noisy score: accuracy, minus the mean absolute error, or that of `scoring`; and the
+        standard deviation of its noise. The best of several noisy scores is a little too good.
     fresh_score_, fresh_error_
-        The score of the best fit by rows that judged nothing else, where there are such.
+        The score of the best fit by the `fresh` rows, if any.
     run_budget_, event_, guarantee_
-        The budget of one run, the event for the accountant, and the promise.
+        The budget of one run, the privacy event, and the guarantee.
 
     Examples
     --------
@@ -260,14 +261,14 @@ class HeldOutSearch(PrivateSearch):
 
 @dataclass(eq=False, repr=False)
 class CrossValidatedSearch(PrivateSearch):
-    r"""Searches privately for the hyperparameters that do best in cross-validation.
+    r"""Searches privately for the best hyperparameters in cross-validation.
 
-    A run draws a candidate; for each fold it is fitted to the rows outside and judged by those
-    inside. Each fit, and the score, has the root of 1 / folds of the mu of a run: two folds mean
-    the least noise. The parameters of the best of K runs are fitted to all rows, and the last fit
-    pays nothing for the number of runs; but the fits that are compared have more noise than the
-    last one has, so that a penalty may be chosen too large. `HeldOutSearch` compares the fits that
-    it keeps. docs/model-choice.md compares both.
+    A run draws a candidate. For each fold it is fitted to the rows outside and judged by those
+    inside. Each fit, and the score, has the root of 1 / folds of the mu of a run: two folds have
+    the least noise. The parameters of the best of K runs are fitted to all rows, and this last fit
+    pays nothing for the number of runs. But the compared fits have more noise than the last one, so
+    the chosen penalty may be too large. `HeldOutSearch` compares the fits that it keeps.
+    docs/model-choice.md compares both.
 
     Source: Liu and Talwar 2019, arXiv:1811.07971; Papernot and Steinke 2022, arXiv:2110.03620;
     docs/proofs/selection.md; docs/proofs/sparse.md, section 6 (folds).
@@ -277,10 +278,9 @@ class CrossValidatedSearch(PrivateSearch):
     estimator, grid, tries, shape, scoring, error_bound, bits
         As for `HeldOutSearch`; the budget of the estimator is that of the whole search.
     folds
-        The number of parts that rows are dealt out to, blindly, 2 or more.
+        The number of random parts of the rows, 2 or more.
     share
-        Of the budget, for the last fit, of the best parameters to all rows; the rest is for the
-        choice.
+        The share of the budget for the last fit, to all rows; the rest is for the selection.
 
     Attributes
     ----------
@@ -289,7 +289,7 @@ class CrossValidatedSearch(PrivateSearch):
     best_score_, score_error_
         As for `HeldOutSearch`.
     run_budget_, last_budget_, event_, guarantee_
-        Budgets of one run and of the last fit, the event for the accountant, and the promise.
+        Budgets of one run and of the last fit, the privacy event, and the guarantee.
 
     Examples
     --------
@@ -377,10 +377,10 @@ class RunBudget:
 def runs_within(budget: Guarantee, *, shape: float, tries: float) -> RunBudget:
     """Runs of the truncated negative binomial law, whose best keeps the budget.
 
-    shape: eta, above -1; tries: the mean number of runs, 1 or more. InvalidParameter for GDP and
-    zCDP, in which no theorem prices the best of such runs, and for pure budgets.
-    Bound       upper: the event is priced under the replacement of one row, within the budget.
-    Source      Papernot and Steinke 2022, arXiv:2110.03620, Theorem 2; docs/proofs/selection.md.
+    shape: eta, above -1; tries: the mean number of runs, 1 or more. Raises InvalidParameter for GDP
+    and zCDP, as no theorem prices the best of such runs in them, and for pure budgets. Bound
+    upper: the event is priced under the replacement of one row, within the budget. Source
+    Papernot and Steinke 2022, arXiv:2110.03620, Theorem 2; docs/proofs/selection.md.
 
     >>> runs = runs_within(RenyiDP(8, 2), shape=1.0, tries=20.0)
     >>> round(runs.each.mu, 2), runs.event.stop

@@ -1,12 +1,12 @@
 r"""Sums over rows with noise: exact sums of float64, noise for them, and means within one budget.
 
-A sum of floats depends on the order of its terms, so that taking a record's place moves it by more
-than the record's bound (Casacuberta, Shoemate, Vadhan, Wagaman 2022). Adding in exact integers
-avoids this but is slow for matrices. Here records are added in blocks of public length by whatever
-way NumPy and its BLAS like; each block's sum is put on a public grid and blocks are added exactly.
-The error of a block is bounded a priori, whatever the order of its additions, and `slack` bounds
-by how much all of it can move the sum of a neighbor: some 10^-6 of a record's bound for a million
-records, which the sensitivity is raised by. Proof: docs/proofs/row_sums.md.
+A sum of floats depends on the order of its terms, so replacing a record can change it by more than
+the record's bound (Casacuberta, Shoemate, Vadhan, Wagaman 2022). Exact integer sums avoid this but
+are slow for matrices. Here records are added in blocks of public length, in any order that NumPy
+and its BLAS choose. Each block's sum is rounded to a public grid, and blocks are added exactly. The
+error of a block is bounded a priori for every order of additions. `slack` bounds the total effect
+on the difference between neighbors, some 10^-6 of a record's bound for a million records, and is
+added to the sensitivity. Proof: docs/proofs/row_sums.md.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -60,7 +60,7 @@ _LEAST_LEVEL: Final = 2.0**-10
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RowSum:
-    """A sum of records in exact steps of 2^unit_log2, one number a coordinate. Private."""
+    """A sum of records in exact steps of 2^unit_log2, one number per coordinate. Private."""
 
     steps: list[int]
     unit_log2: int
@@ -80,10 +80,9 @@ def row_sum(
     """Sums a vector of `size` numbers over all records.
 
     part: the float64 sum over the records of a slice of at most `BLOCK`, each coordinate a sum of
-    products; row_bound: no record's vector is longer than this in the l2 norm. A coordinate beyond
-    what such records can reach is cut there, so that a part that breaks its word moves a sum by no
-    more than a whole block.
-    Raises InvalidParameter for a bound that is not within 2^-900 and 2^900.
+    products; row_bound: the largest l2 norm of a record's vector. A coordinate beyond the possible
+    range is clamped, so a wrong part changes a sum by no more than a whole block. Raises
+    InvalidParameter for a bound that is not within 2^-900 and 2^900.
 
     >>> x = np.arange(10.0)
     >>> whole = row_sum(lambda rows: x[rows].sum(keepdims=True), rows=10, size=1, row_bound=9)
@@ -137,7 +136,7 @@ def _unit_log2(row_bound: Fraction) -> int:
 def additive_noise(budget: Guarantee, *, l1: Fraction, l2: Fraction) -> Gaussian | Laplace:
     """Chooses Laplace or normal noise, whichever keeps the budget with the smaller deviation.
 
-    Under ApproxDP a few numbers are better off with Laplace noise, which needs no delta.
+    Under ApproxDP Laplace noise, which needs no delta, is better for a few numbers.
     """
     laplace = Laplace.for_guarantee(PureDP.within(budget), l1_sensitivity=l1)
     if not takes_normal_noise(budget):
@@ -231,7 +230,7 @@ def inverse_root(matrix: Floats, least: float = 0.0) -> Floats:
 
 @dataclass(slots=True, kw_only=True)
 class BudgetShares:
-    """Releases that are paid from shares of mu^2; together they cost `event`, within the budget.
+    """Releases paid from shares of mu^2; together they cost `event`, within the budget.
 
     number: of rows, or the sum of their weights, public or released; number_error: the deviation
     of the noise in it.
@@ -312,10 +311,10 @@ class NoisySums(BudgetShares):
         return Moment(matrix=unpacked(numbers, size), deviation=deviation)
 
     def weigh(self, counts: Floats, *, share: Fraction) -> None:
-        """Releases the mean weight, of weights within [0, 1]: means are of weights from now on.
+        """Releases the mean weight, of weights within [0, 1]; later means are weighted.
 
-        It is kept above its noise, so that no step is far too long.
-        Source: docs/proofs/regression.md, section 10.
+        It is kept above its noise, so that no step is much too long. Source:
+        docs/proofs/regression.md, section 10.
         """
         found, noise = self.mean(
             lambda rows: counts[rows].sum(keepdims=True),

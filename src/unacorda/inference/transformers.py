@@ -1,10 +1,10 @@
-r"""Steps of a pipeline: scaling by private quartiles, and principal components.
+r"""Pipeline steps: scaling by private quartiles, and principal components.
 
-Components come from the noisy mean and second moment of rows cut to a ball and scaled so that the
-ball has radius 1. The sums of u and of sqrt 2 u u^T move together by at most 5/2 under the
-replacement of a row, that of u u^T alone by sqrt 2; the matrix counts by its Frobenius norm. Noise
-is normal, or, for pure budgets, spherical with a radius of the gamma law, which has half the
-variance of Laplace noise. Eigenvalues and directions have errors, and a flag where they are noise
+Components come from the noisy mean and second moment of rows clipped to a ball, which is scaled to
+radius 1. If a row is replaced, the sums of u and of sqrt 2 u u^T together change by at most 5/2,
+and that of u u^T alone by sqrt 2, with the Frobenius norm for the matrix. Noise is normal, or, for
+pure budgets, spherical with a gamma-distributed radius, which has half the variance of Laplace
+noise. Eigenvalues and directions have errors, and a flag if they are noise
 (docs/proofs/components.md).
 """
 
@@ -57,9 +57,9 @@ _NARROWEST: Final = 1 / 1000
 class RobustScaler(PrivateEstimator, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     r"""Centers and scales features by private quartiles.
 
-    NaN counts as the middle of the bounds. In a pipeline the budgets of the steps add up: each step
-    looks at the data anew. Features of few values, such as 0 and 1, are better left as they are.
-    Some 50 log(range / scale) features / epsilon people are needed.
+    NaN counts as the middle of the bounds. In a pipeline the budgets of the steps compose. Do not
+    scale features with few values, such as 0 and 1. Some 50 log(range / scale) features / epsilon
+    people are needed.
 
     Source: Smith 2011, Algorithm 2; docs/proofs/quantiles.md.
 
@@ -69,25 +69,25 @@ class RobustScaler(PrivateEstimator, OneToOneFeatureMixin, TransformerMixin, Bas
         Any guarantee, kept under the replacement of one row, shared equally by two quartiles per
         feature.
     feature_bounds
-        Public (lower, upper), each one number or one per feature; values beyond count as the bound
-        while quartiles are sought, but `transform` does not clip them. Left out, they are found
-        privately, up to four times too wide.
+        Public (lower, upper), each one number or one per feature. Values beyond them are clamped to
+        find the quartiles, but `transform` does not clip them. By default they are found privately,
+        up to four times too wide.
     bounds_share
         The share of the budget that finds bounds that are left out, from 1e-6 to 0.25.
     bits
-        Left out for secure noise; `SeededBits` makes a fit reproducible, and not private.
+        Omit it for secure noise; `SeededBits` makes a fit reproducible, and not private.
 
     Attributes
     ----------
     center_
         The middle of the quartiles, shape (p,).
     scale_
-        Their distance over 1.349, that of a normal law's in deviations, and at least a thousandth
-        of the range, shape (p,).
+        Their distance over 1.349, the distance for a normal distribution in deviations, and at
+        least a thousandth of the range, shape (p,).
     feature_bounds_
         Given or found.
     event_, guarantee_
-        The event for the accountant, and the promise.
+        The privacy event, and the guarantee.
 
     Examples
     --------
@@ -210,9 +210,9 @@ class PCA(PrivateEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     r"""Finds principal components, private under the replacement of one row.
 
     A missing value counts as the middle. Sampling errors are those of a normal population. Noise is
-    normal, or spherical for pure budgets. (Adding a Wishart matrix, proposed for pure budgets, is
-    not private: the released matrix lies above the true one, so that some outputs are possible for
-    one of two neighbors alone.)
+    normal, or spherical for pure budgets. (Wishart noise, which was proposed for pure budgets, is
+    not private: the released matrix lies above the true one, so some outputs are possible for only
+    one of two neighbors.)
 
     Source: Dwork, Talwar, Thakurta, Zhang 2014 (noise on the second moment); Anderson 2003, section
     13.5 (sampling errors); docs/proofs/components.md.
@@ -224,48 +224,49 @@ class PCA(PrivateEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     budget
         Any guarantee, spent whole by each fit.
     feature_bounds
-        Public (lower, upper), each one number or one per feature, where most values lie. Left out,
-        they are found privately, and a fifth of the rest of the budget finds quartiles, around
-        whose middles rows are clipped.
+        Public (lower, upper), each one number or one per feature, where most values lie. By default
+        they are found privately; a fifth of the rest of the budget then finds quartiles, and rows
+        are clipped around their middles.
     bounds_share
         The share of the budget that finds bounds that are left out, from 1e-6 to 0.25.
     center
-        True releases the mean along with the second moment and takes it out; False takes the
-        middles of the bounds (or quartiles) for the means.
+        True releases the mean with the second moment and subtracts it; False uses the middles of
+        the bounds (or quartiles) as means.
     scale
         True divides features by private deviations, found with a fifth of the budget from
         quartiles, as `RobustScaler` does; rows are then clipped around the middles of the
         quartiles.
     row_norm
-        Public; rows farther than this from the middle are moved to this distance, in the unit of
-        the features (of deviations, if scale). By default the distance of the corner of the bounds,
-        so that no row within the bounds is clipped, or 2.5 sqrt(p); without bounds 2.5 times the
-        norm of the deviations from quartiles. Noise grows with its square.
+        The public clipping radius: rows farther than this from the middle are moved to this
+        distance, in the unit of the features (of deviations, if scale). By default the distance of
+        the corner of the bounds, so that no row within the bounds is clipped, or 2.5 sqrt(p);
+        without bounds 2.5 times the norm of the deviations from quartiles. Noise grows with its
+        square.
     bits
-        Left out for secure noise; `SeededBits` makes a fit reproducible, and not private.
+        Omit it for secure noise; `SeededBits` makes a fit reproducible, and not private.
 
     Attributes
     ----------
     components_
         Shape (k, p).
     explained_variance_, explained_variance_ratio_
-        Of the rows as they were clipped, shape (k,).
+        Of the clipped rows, shape (k,).
     sampling_error_, privacy_error_
         Of the explained variances.
     distinct_
-        True where a component stands apart from its neighbors by twice the noise. Elsewhere its
-        direction means nothing, and its privacy error is the norm of the noise.
+        True if a component differs from its neighbors by twice the noise. Otherwise its direction
+        has no meaning, and its privacy error is the norm of the noise.
     angle_error_
-        About how far a distinct component is off, in radians; pi / 2 for the others.
+        The approximate angle error of a distinct component, in radians; pi / 2 for the others.
     mean_, scale_, covariance_
         Of features; the covariance of scaled ones, shape (p, p), positive semidefinite.
     feature_bounds_, row_norm_
-        Given or found; rows are clipped to the second.
+        Given or found; rows are clipped to row_norm_.
     event_, guarantee_
-        The event for the accountant, and the promise.
+        The privacy event, and the guarantee.
     diagnostics_
-        "noise": the norm of that of covariance_; "signal": the gap below the last component, in
-        sizes of its blur.
+        "noise": the norm of the noise of covariance_; "signal": the gap below the last component,
+        in units of its blur.
 
     Examples
     --------
@@ -395,7 +396,7 @@ class PCA(PrivateEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             return np.asarray(((x - self.mean_) / self.scale_) @ self.components_.T)
 
     def inverse_transform(self, X: ArrayLike) -> Floats:
-        """Returns the features that have these scores and lie in the span of the components.
+        """Returns the features with these scores in the span of the components.
 
         Parameters
         ----------

@@ -1,8 +1,8 @@
-r"""Validation curves: the noisy scores of all candidates of a grid, by rows that fit none of them.
+r"""Validation curves: noisy scores of all candidates of a grid on held-out rows.
 
-Rows that fit and rows that judge are different people, so that each part has the whole budget. C
-fits to the same rows share theirs; the scores are one release, whose sensitivity is sqrt(C) times
-that of one score. The best of them is a function of the released scores, and costs nothing.
+Fits and scores use different people, so each part has the whole budget. C fits to the same rows
+share theirs. The scores are one release, with sqrt(C) times the sensitivity of one score. The best
+of them is computed from released scores and costs nothing.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -42,20 +42,20 @@ from unacorda.privacy.rounding import root_down, root_up
 
 @dataclass(eq=False, repr=False)
 class ValidationCurve(Wrapper):
-    r"""Fits every candidate of a grid and scores all of them, with errors, on held-out rows.
+    r"""Fits every candidate of a grid and scores all of them on held-out rows.
 
-    C fits share the budget, so that each has 1 / C of its mu^2; `HeldOutSearch` is better for many
-    candidates, of which it shows the best alone. Candidates that fail on the rows have the worst
-    score; FitFailed where all of them do. The largest of noisy scores is a little too good.
+    C fits share the budget, so each has 1 / C of its mu^2. For many candidates `HeldOutSearch` is
+    better, which shows only the best one. Candidates that fail on the rows have the worst score; if
+    all fail, FitFailed is raised. The largest of noisy scores is a little too good.
 
     Source: docs/proofs/diagnostics.md, section 5.
 
     Parameters
     ----------
     estimator
-        An unfitted regression or classifier of `unacorda.inference`, or a pipeline of them; its
-        budget, or the sum of those of its steps, is that of the whole curve: any guarantee that
-        normal noise keeps.
+        An unfitted regression or classifier of `unacorda.inference`, or a pipeline of them. Its
+        budget, or the sum over its steps, is that of the whole curve: any guarantee that normal
+        noise keeps.
     grid
         A list of values for each parameter that is tried, by name as in `set_params`; every
         combination is a candidate.
@@ -73,7 +73,7 @@ class ValidationCurve(Wrapper):
     best_params_, best_estimator_
         Those of the largest score.
     fit_budget_, event_, guarantee_
-        The budget of one fit, the event of a person, who fits or judges, and the promise.
+        The budget of one fit, the event of a person, who fits or judges, and the guarantee.
 
     Examples
     --------
@@ -105,10 +105,10 @@ class ValidationCurve(Wrapper):
     bits: RandomBits | None = None
 
     def explain(self, rows: int) -> dict[str, Any]:
-        """Returns the noise of fits to a number of rows, before anything is read.
+        """Returns the noise of fits to a number of rows, without data.
 
-        The number of candidates, of rows that fit and that judge, the budget of each fit, and the
-        deviation of the noise of a mean of numbers in [0, 1], such as the accuracy.
+        It has the number of candidates, of fitting and of judging rows, the budget of each fit, and
+        the deviation of the noise of a mean of numbers in [0, 1], such as the accuracy.
 
         Parameters
         ----------
@@ -185,7 +185,7 @@ class ValidationCurve(Wrapper):
         return self.estimator_
 
     def frame(self, confidence: float = 0.95) -> Any:
-        """Returns one line a candidate: its parameters, score, error and interval.
+        """Returns one line per candidate: its parameters, score, error and interval.
 
         Parameters
         ----------

@@ -108,7 +108,7 @@ def cross_entropy(output: Tensor, target: Tensor) -> Tensor:
     Returns
     -------
     Tensor
-        A number an example, 0 or above.
+        One number per example, 0 or above.
 
     Examples
     --------
@@ -207,7 +207,7 @@ def evaluate(
     held_out
         Tensors of equal length: the inputs, and the targets last.
     metric
-        From outputs and targets to one number a row, such as `hits` or `cross_entropy`.
+        From outputs and targets to one number per row, such as `hits` or `cross_entropy`.
     budget
         PureDP, ApproxDP, ZCDP or GDP; None where the rows are public, which gives the exact mean.
     bound

@@ -33,7 +33,7 @@ class ExampleCanaries:
     Attributes
     ----------
     features, targets
-        Tensors, one row a canary.
+        Tensors, one row per canary.
     included
         The coins, one boolean a canary. Keep them from the attacker until the scores are there.
 
@@ -112,7 +112,7 @@ class ExampleCanaries:
         model
             The trained model.
         loss
-            Of outputs and targets, a number an example, such as
+            Of outputs and targets, one number per example, such as
             `torch.nn.CrossEntropyLoss(reduction="none")`.
         initial
             A `snapshot` from before training, to score by how far each loss fell since.
@@ -162,7 +162,7 @@ class ExampleCanaries:
             One without hooks, as engines put into one: a copy from before, with
             `initial=snapshot(model)`.
         loss
-            Of outputs and targets, a number an example.
+            Of outputs and targets, one number per example.
         initial
             A `snapshot` of the parameters at which gradients are taken, None for those of the model
             now.

@@ -25,14 +25,14 @@ def fit(
     progress: bool = False,
     **options: Any,
 ) -> PrivateTraining:
-    """Train a model with a loss of (output, target) that gives one number an example.
+    """Train a model with a loss of (output, target) that gives one number per example.
 
     Parameters
     ----------
     model
         A torch.nn.Module, which is trained.
     loss
-        A function of outputs and targets that gives one number an example.
+        A function of outputs and targets that gives one number per example.
     dataset
         As `PrivateTraining` takes it; the last of a row is the target.
     optimizer

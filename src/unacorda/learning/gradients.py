@@ -43,7 +43,7 @@ class GradientCanaries:
     shapes
         Of the trained parameters.
     places, entries
-        One row a canary: at which places of all parameters, laid in one line, its gradient is not
+        One row per canary: at which places of all parameters, laid in one line, its gradient is not
         zero, and what it is there. No two canaries share a place.
 
     Examples
@@ -121,7 +121,7 @@ class GradientCanaries:
         Parameters
         ----------
         per_example
-            A tensor for each trained parameter, a row an example, such as the `grad_sample` of
+            A tensor for each trained parameter, one row per example, such as the `grad_sample` of
             parameters: `for p, g in zip(parameters, found): p.grad_sample = g`.
         taking_part
             As the method of this name says.
@@ -129,7 +129,7 @@ class GradientCanaries:
         Returns
         -------
         list
-            The tensors with a row a canary behind them.
+            The tensors with one row per canary behind them.
 
         Raises
         ------

@@ -231,7 +231,7 @@ class TrainingRecord:
     secure: bool
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in plain values."""
+        """All fields as plain values."""
         return {"plan": self.plan, "steps": self.steps, "secure": self.secure}
 
 

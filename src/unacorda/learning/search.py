@@ -166,7 +166,7 @@ def search(
     candidates
         Settings of any kind, such as dictionaries; a try draws one of them, each as likely.
     loss
-        From outputs and targets to one number an example, as for `fit`.
+        From outputs and targets to one number per example, as for `fit`.
     held_out, metric, bound, unit
         As for `evaluate`. Units may be in both sets of rows: a try pays for both.
     budget
@@ -182,7 +182,7 @@ def search(
         A ledger and the name of an account, or a session in place of both, which is charged whole
         before a row is read.
     bits
-        Left out for secure noise; `SeededBits` makes a search reproducible, and not private.
+        Omit it for secure noise; `SeededBits` makes a search reproducible, and not private.
 
     Returns
     -------

@@ -119,7 +119,7 @@ class PrivateTraining:
         A path that `save` writes to, and whether to go on from there; `spare` steps are planned for
         in addition, for those that crashes cut off: by default one in a hundred with a checkpoint.
     bits
-        Left out for secure noise; `SeededBits` makes a run reproducible, and not private.
+        Omit it for secure noise; `SeededBits` makes a run reproducible, and not private.
     group
         A process group of torch.distributed whose processes train together; none: this one alone.
 
@@ -285,7 +285,7 @@ class PrivateTraining:
         Parameters
         ----------
         losses
-            A tensor of one number an example of the batch, before any mean.
+            A tensor of one number per example of the batch, before any mean.
 
         Raises
         ------

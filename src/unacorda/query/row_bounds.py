@@ -68,7 +68,7 @@ class SuggestedBounds:
     spent: Guarantee
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in plain values."""
+        """All fields as plain values."""
         return {
             "max_rows": self.max_rows,
             "budget": repr(self.budget),

@@ -90,7 +90,7 @@ class MeasuredErrors:
         raise InvalidParameter("names", names, expected=expected)
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """One dictionary a table: its columns, joined, and its error; first the mean of all."""
+        """One dictionary per table: its columns, joined, and its error; first the mean of all."""
         return [
             {"table": " × ".join(one.columns), "error": one.error}
             | {"lower": one.lower, "upper": one.upper}
@@ -98,7 +98,7 @@ class MeasuredErrors:
         ]
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A pandas data frame, one row a table, indexed by its columns (extra `frames`)."""
+        """A pandas data frame, one row per table, indexed by its columns (extra `frames`)."""
         frame: pandas.DataFrame = require("pandas", extra="frames").DataFrame(self.to_dicts())
         return frame.set_index("table")
 

@@ -46,7 +46,7 @@ class ModelCounts:
     standard_error: float | None
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """One dictionary a cell: its labels, `count`, `measured` and `standard_error`."""
+        """One dictionary per cell: its labels, `count`, `measured` and `standard_error`."""
         lines = itertools.product(*self.labels)
         seen = (
             [None] * self.counts.size if self.measured is None else self.measured.ravel().tolist()
@@ -58,7 +58,7 @@ class ModelCounts:
         ]
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A pandas data frame, one row a cell (extra `frames`)."""
+        """A pandas data frame, one row per cell (extra `frames`)."""
         library = require("pandas", extra="frames")
         frame: pandas.DataFrame = library.DataFrame(self.to_dicts())
         return frame.astype({"measured": "float64", "standard_error": "float64"})

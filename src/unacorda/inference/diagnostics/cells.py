@@ -1,9 +1,9 @@
 r"""Numbers computed from noisy counts: ratios of their sums, with the intervals of Fieller.
 
-With N = a . c and D = d . c of noisy counts c, the ratio r solves (N - r D)^2 <= z^2 Var(N - r D),
-a quadratic inequality in r whose solution holds the true ratio as often as a normal (or Laplace)
-variable stays within z deviations, whatever the sizes of the counts. Where D itself may be 0 the
-solution is no bounded interval, and the whole range is stated.
+Let N = a . c and D = d . c for noisy counts c. The interval has all ratios r with (N - r D)^2 <=
+z^2 Var(N - r D), a quadratic inequality. It holds the true ratio as often as a normal (or Laplace)
+variable is within z deviations, for all sizes of the counts. If D may be 0, the solution is not a
+bounded interval, and the interval is the whole range.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -55,10 +55,10 @@ def check_errors(interval: str) -> None:
 
 
 def critical(confidence: float, law: str) -> float:
-    """How many deviations of the noise hold it this often.
+    """The number of deviations that holds the noise with this confidence.
 
     Sums of Laplace noise have lighter tails than one Laplace number, and heavier ones than normal
-    noise: the larger of both is taken.
+    noise. The larger of both values is used.
 
     >>> round(critical(0.95, "normal"), 3), round(critical(0.95, "laplace"), 3)
     (1.96, 2.118)
@@ -80,7 +80,7 @@ class Diagnostic:
     Parameters
     ----------
     value
-        The number, within its range; NaN where the noise hides it.
+        The number, within its range; NaN if the noise hides it.
     noise_error, sampling_error
         Standard deviations: by the noise, and over fresh samples of rows; NaN where they are not
         known.
@@ -168,9 +168,9 @@ def summarize(found: Mapping[Any, Diagnostic], *, index: str = "name") -> Any:
 
 
 def join_bins(rows: Floats, *, deviation: float) -> list[tuple[int, int]]:
-    """Neighboring bins joined until their rows stand out of the noise: first and end of each.
+    """Adjacent bins joined until their rows exceed the noise: first and end of each.
 
-    rows: noisy counts; deviation: of the noise of each. What is left over joins the last ones.
+    rows: noisy counts; deviation: of the noise of each. Remaining bins join the last one.
 
     >>> join_bins(np.array([5.0, 1.0, 1.0, 9.0, 1.0]), deviation=1.0)
     [(0, 1), (1, 5)]
@@ -214,7 +214,7 @@ class NoisyCells:
         limits: tuple[float, float] = UNIT,
         moments: Floats | None = None,
     ) -> _Ratios:
-        """Ratios of weighted sums of the counts; over, under: weights, one line a ratio.
+        """Ratios of weighted sums of the counts; over, under: weights, one line per ratio.
 
         moments: by lines, the sums over rows of the square of a row's part of the numerator, of its
         product with that of the denominator, and of the square of the latter; by default a row is

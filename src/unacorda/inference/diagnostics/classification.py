@@ -73,12 +73,11 @@ def score_table(
     neighbors: Neighbors = ReplaceOne,
     bits: RandomBits | None = None,
 ) -> ScoreTable:
-    r"""Releases the table of scores of a classifier: what judges it is computed from it, for free.
+    r"""Releases the score table of a classifier, from which its diagnostics are computed for free.
 
-    The model is public by then, such as a private fit, and treats every row by itself; rows that
-    did not fit it judge it fairly. One noisy histogram of bins and classes is released. A row
-    without a score, since it or a feature is no number, has a bin of its own; a row of another
-    label counts nowhere.
+    The model must be public, such as a private fit, and must treat every row separately. Use rows
+    that did not fit it. One noisy histogram of bins and classes is released. A row whose score or
+    feature is not a number has a bin of its own; a row with another label is not counted.
 
     Source: Hanley and McNeil 1982, Radiology 143 (area from tables); docs/proofs/diagnostics.md.
 
@@ -86,29 +85,29 @@ def score_table(
     ----------
     model
         A classifier of two classes with `predict_proba`; or a function from X to the probability of
-        the second class; or None, where X holds these scores.
+        the second class; or None, if X has the scores.
     X
         Features, shape (n, p); or scores within [0, 1], shape (n,).
     y
         Labels, shape (n,).
     budget
-        Any guarantee; it is spent whole.
+        Any guarantee; all of it is spent.
     bins
         How many even bins of [0, 1]; or their public edges.
     binning
-        "quantiles" spends a tenth of the budget on edges with about as many scores in each bin, for
-        scores that crowd at an end, as those of rare events do.
+        "quantiles" spends a tenth of the budget on edges with about equal counts per bin, for
+        scores that cluster at one end, such as those of rare events.
     classes
         The two labels, public; by default those of the model, else (0, 1). The second is positive.
     rows_per_person
         How many rows a person has at most.
     person
-        The owner of each row, shape (n,): of each the first `rows_per_person` rows count. Left out,
-        the caller promises that none has more.
+        The owner of each row, shape (n,); the first `rows_per_person` rows of each owner count. If
+        it is omitted, the caller promises that no owner has more.
     neighbors
-        What the guarantee compares: a person's rows replaced, or added and removed.
+        The neighboring relation: a person's rows replaced, or added and removed.
     bits
-        Left out for secure noise; `SeededBits` makes a release reproducible, and not private.
+        Omit it for secure noise; `SeededBits` makes a release reproducible, and not private.
 
     Returns
     -------
@@ -185,14 +184,14 @@ def _quantiles(counts: Floats, bins: int) -> Floats:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ClassTables:
-    """Noisy counts of rows by class and by the class of the largest score; a table for each class.
+    """Noisy counts of rows by class and predicted class, and a score table for each class.
 
     Parameters
     ----------
     classes
         The labels, in their order.
     counts
-        Of rows of each class (a line each) that are given each class, shape (K, K).
+        Rows by class (lines) and predicted class (columns), shape (K, K).
     missing
         Of rows of each class without a score, shape (K,).
     tables
@@ -200,11 +199,11 @@ class ClassTables:
     deviation
         The standard deviation of the noise of each count, of the tables too.
     noise
-        The law of the noise: "normal" or "laplace".
+        The distribution of the noise: "normal" or "laplace".
     event
         The event for the accountant, of all counts together.
     guarantee
-        The promise.
+        The guarantee.
 
     Examples
     --------
@@ -253,7 +252,7 @@ class ClassTables:
         )
 
     def summary(self, *, interval: Any = "noise", confidence: float = 0.95) -> Any:
-        """Returns one line a class: the area under its ROC curve against all other classes.
+        """Returns one line per class: the area under its ROC curve against all other classes.
 
         Parameters
         ----------
@@ -285,16 +284,16 @@ def class_tables(
     neighbors: Neighbors = ReplaceOne,
     bits: RandomBits | None = None,
 ) -> ClassTables:
-    r"""Releases the confusion matrix of K classes, and for each class the table of its scores.
+    r"""Releases the confusion matrix of K classes, and a score table for each class.
 
-    A row is counted once in the matrix and once in each of K tables, so that a person moves the
-    whole by sqrt(K + 1) times as much as one table. Of equal largest scores the first class counts.
+    A row is counted once in the matrix and once in each of K tables, so the sensitivity is sqrt(K +
+    1) times that of one table. If the largest scores are equal, the first class counts.
 
     Parameters
     ----------
     model
         A classifier with `predict_proba`; or a function from X to a probability of each class; or
-        None, where X holds these, shape (n, K).
+        None, if X has these, shape (n, K).
     X, y, budget, bins, rows_per_person, person, neighbors, bits
         As for `score_table`.
     classes

@@ -1,10 +1,9 @@
-r"""Importance of features: how much more a model loses where a feature is drawn at random.
+r"""Importance of features: the increase of a model's loss if a feature is drawn at random.
 
-To permute a column would tie all rows together. Here every row gets values of its own, drawn from a
-public law that does not depend on the rows, so that its losses are functions of that row and of
-coins; the sums have the sensitivity of one row whatever the coins are, and so the release is
-private (joint convexity). More draws a row cost nothing.
-Proof: docs/proofs/diagnostics.md, section 6.
+A permuted column would make all rows depend on each other. Here every row gets values drawn from a
+public distribution that does not depend on the rows, so its losses depend only on that row and on
+random draws. The sums have the sensitivity of one row for all draws, so the release is private
+(joint convexity). More draws per row cost nothing. Proof: docs/proofs/diagnostics.md, section 6.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -50,27 +49,27 @@ _MOST_DRAWS: Final = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Importance:
-    """Noisy sums of losses, as they are and with each feature drawn; all of it may be published.
+    """Noisy sums of losses, with and without each feature drawn; all of it may be published.
 
     Parameters
     ----------
     features
         Their names.
     sums
-        Of the losses with each feature drawn, or of their differences from those of the rows as
-        they are, then of the latter, then the number of rows; noisy.
+        The noisy sums: of the losses with each feature drawn (or of their differences from the
+        losses of the actual rows), of the losses of the actual rows, and the number of rows.
     differences
         True if the sums are of differences.
     deviation
         The standard deviation of the noise of each sum.
     noise
-        The law of the noise: "normal" or "laplace".
+        The distribution of the noise: "normal" or "laplace".
     unit
         Of the losses: 1, or the square of the residual's bound.
     event
         The event for the accountant.
     guarantee
-        The promise.
+        The guarantee.
 
     Examples
     --------
@@ -104,12 +103,12 @@ class Importance:
         return NoisyCells(counts=self.sums, deviation=self.deviation, law=self.noise)
 
     def loss(self, *, confidence: float = 0.95) -> Diagnostic:
-        """Returns the mean loss of the rows as they are.
+        """Returns the mean loss of the actual rows.
 
         Parameters
         ----------
         confidence
-            Of the interval, which counts the noise, strictly between 0 and 1.
+            Of the interval, which includes only the noise, strictly between 0 and 1.
         """
         size = len(self.sums)
         return self._cells.ratio(
@@ -121,12 +120,12 @@ class Importance:
         )
 
     def frame(self, *, confidence: float = 0.95) -> Any:
-        """Returns one line a feature: by how much the mean loss grows where it is drawn at random.
+        """Returns one line per feature: the increase of the mean loss if it is drawn at random.
 
         Parameters
         ----------
         confidence
-            Of the intervals, which count the noise, strictly between 0 and 1.
+            Of the intervals, which include only the noise, strictly between 0 and 1.
         """
         size, count = len(self.sums), len(self.features)
         over = np.eye(size)[:count]
@@ -173,11 +172,11 @@ def importance(
     neighbors: Neighbors = ReplaceOne,
     bits: RandomBits | None = None,
 ) -> Importance:
-    r"""Releases how much the mean loss of a model grows where each feature is drawn at random.
+    r"""Releases the increase of a model's mean loss if each feature is drawn at random.
 
-    The loss of a classifier of two classes is (probability - class)^2, that of a regression the
-    squared residual, clamped at a bound. Features that move together share their importance: the
-    model does without one of them. A row without a number counts nowhere.
+    The loss of a classifier of two classes is (probability - class)^2; that of a regression is the
+    squared residual, clamped at a bound. Correlated features share their importance, as the model
+    can do without one of them. A row with a missing number is not counted.
 
     Source: Breiman 2001, Machine Learning 45 (permutation importance), with draws from a public law
     in place of a permutation; docs/proofs/diagnostics.md, section 6.
@@ -185,22 +184,22 @@ def importance(
     Parameters
     ----------
     model
-        Public by then: a classifier with `predict_proba`, or a regression with `predict`.
+        A public model: a classifier with `predict_proba`, or a regression with `predict`.
     X, y
         Features, shape (n, p), and labels or targets, shape (n,).
     budget
-        Any guarantee; it is spent whole.
+        Any guarantee; all of it is spent.
     reference
-        Public rows, shape (m, p), of whose columns values are drawn, such as synthetic rows. Left
-        out, a quarter of the budget buys a histogram of each feature.
+        Public rows, shape (m, p), from whose columns values are drawn, such as synthetic rows. By
+        default a quarter of the budget pays for a histogram of each feature.
     feature_bounds
         Public (lower, upper) of these histograms, each one number or one per feature.
     residual_bound
-        Public, of a regression: residuals beyond count as this.
+        The public clamping bound of a regression's residuals.
     classes
         The two labels, public; by default those of the model, else (0, 1).
     draws
-        How many values each row gets; more cost no privacy.
+        How many values are drawn for each row; more cost no budget.
     names
         Of the features; by default those of X or of the model, else x0, x1 and so on.
     rows_per_person, person, neighbors, bits

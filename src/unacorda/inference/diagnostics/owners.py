@@ -1,4 +1,4 @@
-"""The persons behind the rows: how many rows each has, and the noise that hides one of them."""
+"""The owners of rows: their contribution bound, and the noise that hides one of them."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -52,8 +52,8 @@ class RowNorms:
 class RowOwners:
     """The most rows of a person, and the relation between neighbors.
 
-    A person's vector is the sum of those of their rows, so that it moves by `rows` times as much as
-    one row can (the triangle inequality); this is reached where all rows of a person are alike.
+    A person's vector is the sum over their rows, so its sensitivity is `rows` times that of one row
+    (the triangle inequality). This is attained if all rows of a person are equal.
 
     >>> from unacorda.privacy.guarantees import GDP
     >>> owners = RowOwners(rows=3)
@@ -75,7 +75,7 @@ class RowOwners:
 
     @property
     def protects(self) -> str:
-        """The unit that the noise hides, in words."""
+        """The privacy unit, in words."""
         change = "replaced" if self.replaced else "added or removed"
         return f"one row {change}" if self.rows == 1 else f"{self.rows} rows of a person {change}"
 
@@ -90,7 +90,7 @@ class RowOwners:
     def kept(self, person: ArrayLike | None, *, number: int) -> NDArray[np.bool_]:
         """Which of `number` rows count: of each person the first ones, `rows` at the most.
 
-        person: the owner of each row, or None, where the caller promises that none has more. A row
+        person: the owner of each row, or None if the caller promises that no owner has more. A row
         without an owner does not count.
 
         >>> RowOwners(rows=2).kept(["a", "b", "a", "a", None], number=5).tolist()

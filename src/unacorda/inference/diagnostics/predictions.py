@@ -1,4 +1,4 @@
-"""Predictions of a model: probabilities of classes, or fitted values, each row by itself."""
+"""Predictions of a model for each row: probabilities of classes, or fitted values."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -68,9 +68,9 @@ def fitted_values(model: Any, X: ArrayLike) -> Floats:
 def answers_of(model: Any, X: ArrayLike, name: str) -> Floats:
     """The answers of a model to rows of numbers.
 
-    A row with a number that is not finite, or beyond what 32 bits hold, is answered as a row of
-    zeros, and its answer is NaN: the models of others raise errors at such rows, which would show
-    that there is one.
+    For a row with a number that is not finite, or beyond 32 bits, the model gets a row of zeros and
+    the answer is NaN. Other packages' models raise errors at such rows, which would reveal that
+    there is one.
     """
     ask: Callable[[Floats], Any] | None = getattr(model, name, None)
     if ask is None and callable(model) and not isinstance(model, type):

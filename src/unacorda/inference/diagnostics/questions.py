@@ -1,9 +1,8 @@
 r"""Diagnostics of linear predictors over a table of a session, as SQL: no row leaves the engine.
 
-The table of scores asks for one histogram: the log odds of a row of the first class, and those of
-the second moved far to the right, between edges that are the log odds of the edges of scores. The
-table of residuals asks for two vectors and a histogram, in one scan. How a model makes predictions
-of its linear predictor is tried at public points.
+The score table is one histogram of log odds, in which those of the second class are shifted far to
+the right; its edges are the log odds of the score edges. The residual table needs two vectors and a
+histogram, in one scan. The link from linear predictor to prediction is tested at public points.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -56,7 +55,7 @@ _FLAT: Final = 1e-6
 
 @dataclass(slots=True, kw_only=True)
 class TableDiagnosis(ABC):
-    """A question to a table about a public linear predictor, which `diagnosis` makes.
+    """A question to a table about a public linear predictor, made by `diagnosis`.
 
     Parameters
     ----------
@@ -89,7 +88,7 @@ class TableDiagnosis(ABC):
     table_: Any = None
 
     def fit_table(self, table: Any) -> None:
-        """Asks a table of a session, which hands it in: see `unacorda.Session.fit`.
+        """Queries a table of a session; called by `unacorda.Session.fit`.
 
         Parameters
         ----------
@@ -235,15 +234,15 @@ def diagnosis(
 ) -> TableDiagnosis:
     """Make a question to a table about a fitted linear predictor, for `Session.fit`.
 
-    Its answer, in `table_`, is the `ScoreTable` of a logistic regression or the `ResidualTable` of
-    a line or a Poisson regression, of the rows of the table; a row that lacks a number counts
-    nowhere.
+    Its answer, in `table_`, is the `ScoreTable` of a logistic regression, or the `ResidualTable` of
+    a linear or a Poisson regression, over the rows of the table. A row with a missing number is not
+    counted.
 
     Parameters
     ----------
     model
-        Fitted, with `coef_` and `intercept_`: its features are those of the table, in their order.
-        It is asked at a few public points whether it predicts what they say.
+        Fitted, with `coef_` and `intercept_` for the features of the table, in their order. Its
+        predictions are compared with these at a few public points.
     budget
         Any guarantee that normal noise keeps; it is spent whole.
     bins
@@ -261,8 +260,8 @@ def diagnosis(
     Raises
     ------
     InvalidParameter
-        For a model whose predictions are no such function of the linear predictor, and for labels
-        that are no numbers.
+        For a model whose predictions are not such a function of the linear predictor, and for
+        labels that are not numbers.
     MissingBound
         For a regression without bounds.
 

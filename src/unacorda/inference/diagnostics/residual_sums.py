@@ -1,4 +1,4 @@
-"""Releases of the table of residuals of a regression: exact sums, and the noise for them."""
+"""Releases of the residual table of a regression: exact sums, and their noise."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -141,18 +141,18 @@ def residual_table(
     neighbors: Neighbors = ReplaceOne,
     bits: RandomBits | None = None,
 ) -> ResidualTable:
-    r"""Releases sums of residuals: the residual plot, a histogram, R^2, RMSE and MAE from them.
+    r"""Releases sums of residuals, for the residual plot, a histogram, R^2, RMSE and MAE.
 
-    The model is public by then, such as a private fit, and treats every row by itself; rows that
-    did not fit it judge it fairly. A row without a number counts apart, as missing.
+    The model must be public, such as a private fit, and must treat every row separately. Use rows
+    that did not fit it. Rows with a missing number are counted separately.
 
     Source: docs/proofs/diagnostics.md, sections 1 and 3.
 
     Parameters
     ----------
     model
-        A regression with `predict`; or a function from X to predictions; or None, where X holds
-        the predictions.
+        A regression with `predict`; or a function from X to predictions; or None, if X has the
+        predictions.
     X
         Features, shape (n, p); or predictions, shape (n,).
     y
@@ -160,16 +160,16 @@ def residual_table(
     budget
         Any guarantee; it is spent whole: half on the plot, a quarter each on histogram and totals.
     target_bounds
-        Public (lower, upper), for R^2 and as ends of the bins of the prediction; targets beyond
-        count as them in R^2. By default those of the fit.
+        Public (lower, upper), for R^2 and as ends of the bins of the prediction. Targets are
+        clamped to them in R^2. By default those of the fit.
     residual_bound
-        Public, in the unit of the target: residuals beyond count as this, and their share is
-        released. Left out, a twentieth of the budget finds a power of two.
+        The public clamping bound of residuals, in the unit of the target; the share beyond it is
+        released. By default a twentieth of the budget finds a power of two.
     bins
         How many even bins of the prediction.
     by
-        A number of each row in place of the prediction, such as a feature, shape (n,): the plot is
-        by its bins.
+        A number of each row, such as a feature, shape (n,), whose bins the plot uses in place of
+        those of the prediction.
     by_bounds
         Public (lower, upper) of these numbers.
     rows_per_person, person, neighbors, bits

@@ -1,9 +1,9 @@
 r"""The table of residuals: noisy sums by bins of the prediction, a histogram, and sums of squares.
 
-With u = r / R, the residual cut to [-R, R] in units of R, and a prediction's bin, three vectors of
-a row are summed: (1, 3/2 u, 3/2 u^2) in its bin; a 1 in its bin of u; and (1, cut, u^2, |u|, v,
-v^2), v the target in half widths of its bounds. u and v are multiples of 2^-20 and sums are exact.
-Proofs: docs/proofs/diagnostics.md, sections 1 and 3.
+Let u = r / R be the residual clamped to [-R, R], in units of R. Three vectors of a row are summed:
+(1, 3/2 u, 3/2 u^2) in the bin of its prediction; a 1 in its bin of u; and (1, cut, u^2, |u|, v,
+v^2), with v the target in half widths of its bounds. u and v are multiples of 2^-20, and sums are
+exact. Proofs: docs/proofs/diagnostics.md, sections 1 and 3.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -41,13 +41,13 @@ WEIGHT: Final = 1.5
 class ResidualTable:
     """Noisy sums of residuals, the target less the prediction; all of it may be published.
 
-    Every method is a function of the sums, and costs nothing. `interval="noise"` counts the noise
-    alone, for the model on these very rows; `"both"` also that of a fresh sample of rows.
+    Every method is computed from the sums and costs nothing. `interval="noise"` includes only the
+    noise, for the model on exactly these rows; `"both"` adds the sampling error of fresh rows.
 
     Parameters
     ----------
     edges
-        Of the bins of the prediction, or of what `by` held, shape (B + 1,).
+        Of the bins of the prediction, or of `by`, shape (B + 1,).
     sums
         By bins: of 1, 3/2 u and 3/2 u^2, noisy, shape (B, 3); u in units of the residual's bound.
     missing
@@ -59,7 +59,7 @@ class ResidualTable:
     deviations
         Of the noise of each number of `sums`, of `histogram` and of `totals`.
     noise
-        The law of the noise: "normal" or "laplace".
+        The distribution of the noise: "normal" or "laplace".
     residual_bound
         R, in the unit of the target: given, or found.
     target_bounds
@@ -67,9 +67,9 @@ class ResidualTable:
     event
         The event for the accountant.
     guarantee
-        The promise.
+        The guarantee.
     protects
-        The unit that the noise hides, in words.
+        The privacy unit, in words.
 
     Examples
     --------
@@ -142,8 +142,8 @@ class ResidualTable:
     def r2(self, *, confidence: float = 0.95) -> Diagnostic:
         """Returns R^2, one minus the mean square of residuals over the variance of the target.
 
-        The interval counts the noise alone; it is that of Fieller, with the covariance of the noise
-        of both sums.
+        The interval includes only the noise; it is Fieller's, with the covariance of the noise of
+        both sums.
 
         Parameters
         ----------
@@ -175,7 +175,7 @@ class ResidualTable:
         )
 
     def rmse(self, *, interval: Errors = "noise", confidence: float = 0.95) -> Diagnostic:
-        """Returns the root of the mean square of the cut residuals, in the unit of the target.
+        """Returns the root mean square of the clamped residuals, in the unit of the target.
 
         Parameters
         ----------
@@ -203,7 +203,7 @@ class ResidualTable:
         )
 
     def mae(self, *, interval: Errors = "noise", confidence: float = 0.95) -> Diagnostic:
-        """Returns the mean size of the cut residuals, in the unit of the target.
+        """Returns the mean absolute clamped residual, in the unit of the target.
 
         Parameters
         ----------
@@ -219,7 +219,7 @@ class ResidualTable:
         )
 
     def cut(self, *, interval: Errors = "noise", confidence: float = 0.95) -> Diagnostic:
-        """Returns the share of rows whose residual lies beyond the bound, and counts as it.
+        """Returns the share of rows whose residual is clamped.
 
         Parameters
         ----------
@@ -234,7 +234,7 @@ class ResidualTable:
     ) -> Diagnostic:
         """Returns the share of rows whose residual is larger than a multiple of the RMSE.
 
-        It is read from the histogram, in a bin by the share of its width.
+        It is computed from the histogram, with linear interpolation within a bin.
 
         Parameters
         ----------
@@ -255,11 +255,11 @@ class ResidualTable:
         )
 
     def by_bins(self, *, interval: Errors = "noise", confidence: float = 0.95) -> Any:
-        """Returns the residual plot: by bins the mean residual and its spread, with intervals.
+        """Returns the residual plot: mean residual and spread by bin, with intervals.
 
         Bins with fewer rows than three deviations of their noise are joined with the next. A mean
-        away from 0 is a bend that the model lacks; spreads that differ are unequal variances. The
-        sample's error of a spread is by the fourth moment of all residuals.
+        away from 0 shows a nonlinearity that the model lacks; unequal spreads show unequal
+        variances. The sampling error of a spread uses the fourth moment of all residuals.
 
         Parameters
         ----------
@@ -323,7 +323,7 @@ class ResidualTable:
         return value, lower, upper
 
     def histogram_of_residuals(self, *, confidence: float = 0.95) -> Any:
-        """Returns the histogram of the cut residuals, in the unit of the target.
+        """Returns the histogram of the clamped residuals, in the unit of the target.
 
         Parameters
         ----------
@@ -345,7 +345,7 @@ class ResidualTable:
     def normal_plot(self, *, interval: Errors = "noise", confidence: float = 0.95) -> Any:
         """Returns the normal plot: residuals at the edges of bins, against normal quantiles.
 
-        Of normal residuals the points lie on a line, whose slope is their deviation.
+        For normal residuals the points lie on a line whose slope is their deviation.
 
         Parameters
         ----------
@@ -374,7 +374,7 @@ class ResidualTable:
         Parameters
         ----------
         interval, confidence
-            As of `rmse`; R^2 has the noise alone.
+            As of `rmse`; the interval of R^2 includes only the noise.
         """
         named: dict[str, Any] = {"interval": interval, "confidence": confidence}
         found = {

@@ -1,8 +1,9 @@
-r"""The table of scores: one noisy count of every bin of the score and class, and all that follows.
+r"""The score table: noisy counts by bin of the score and by class, and its diagnostics.
 
-A row lies in one bin of its score, of its own class, so that the table is a histogram: a person of
-k rows moves it by k in the l2 norm where they come or go, by sqrt 2 k where they are replaced. The
-confusion matrix, the ROC and its area, calibration and losses are functions of the released table.
+A row lies in one bin of its score and class, so the table is a histogram. A person with k rows
+changes it by at most k in the l2 norm if they are added or removed, and by sqrt 2 k if they are
+replaced. The confusion matrix, the ROC and its area, calibration and losses are computed from the
+released table.
 
 The area A = sum_b p_b (Q_{b-1} + q_b / 2) / (P N) of positives p and negatives q, with cumulative
 sums Q and totals P, N, has the noise variance sigma^2 (sum_b (F_b - A)^2 / P^2 + sum_b (G_b - A)^2
@@ -44,10 +45,10 @@ __all__ = ["ScoreTable", "area"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ScoreTable:
-    """Noisy counts of rows by bins of their score and by class; all of it may be published.
+    """Noisy counts of rows by bin of the score and by class; all of it may be published.
 
-    Every method is a function of the counts, and costs nothing. `interval="noise"` counts the noise
-    alone, for the model on these very rows; `"both"` also that of a fresh sample of rows.
+    Every method is computed from the counts and costs nothing. `interval="noise"` includes only the
+    noise, for the model on exactly these rows; `"both"` adds the sampling error of fresh rows.
 
     Parameters
     ----------
@@ -56,17 +57,17 @@ class ScoreTable:
     positives, negatives
         Noisy counts of the rows of the second and of the first class in each bin, shape (B,).
     missing
-        Both counts of rows without a score, first that of positives.
+        The two counts of rows without a score, positives first.
     deviation
         The standard deviation of the noise of each count.
     noise
-        The law of the noise: "normal" or "laplace".
+        The distribution of the noise: "normal" or "laplace".
     event
         The event for the accountant.
     guarantee
-        The promise.
+        The guarantee.
     protects
-        The unit that the noise hides, in words.
+        The privacy unit, in words.
 
     Examples
     --------
@@ -114,7 +115,7 @@ class ScoreTable:
         return np.where(self.edges[:-1] >= self.threshold(at), 1.0, 0.0)
 
     def threshold(self, at: float = 0.5) -> float:
-        """Returns the edge nearest to a score, from which on rows are called positive.
+        """Returns the edge nearest to a score, the threshold for positives.
 
         Parameters
         ----------
@@ -157,7 +158,7 @@ class ScoreTable:
     def accuracy(
         self, at: float = 0.5, *, interval: Errors = "noise", confidence: float = 0.95
     ) -> Diagnostic:
-        """Returns the share of rows that are given their own class.
+        """Returns the share of rows that are classified correctly.
 
         Parameters
         ----------
@@ -175,7 +176,7 @@ class ScoreTable:
     def precision(
         self, at: float = 0.5, *, interval: Errors = "noise", confidence: float = 0.95
     ) -> Diagnostic:
-        """Returns the share of positives among the rows that are called positive.
+        """Returns the share of positives among the rows that are classified as positive.
 
         Parameters
         ----------
@@ -189,7 +190,7 @@ class ScoreTable:
     def recall(
         self, at: float = 0.5, *, interval: Errors = "noise", confidence: float = 0.95
     ) -> Diagnostic:
-        """Returns the share of positives that are called positive.
+        """Returns the share of positives that are classified as positive.
 
         Parameters
         ----------
@@ -216,7 +217,7 @@ class ScoreTable:
     def brier(self, *, interval: Errors = "noise", confidence: float = 0.95) -> Diagnostic:
         """Returns the Brier score: the mean of (centre of the bin - class)^2.
 
-        It is at most a bin's width from that of the scores themselves.
+        It differs by at most a bin's width from that of the exact scores.
 
         Parameters
         ----------
@@ -250,10 +251,10 @@ class ScoreTable:
         return self._cells.ratio(over, under, interval=interval, confidence=confidence)
 
     def auc(self, *, interval: Errors = "noise", confidence: float = 0.95) -> Diagnostic:
-        """Returns the area under the ROC curve: how often a positive has the larger score.
+        """Returns the area under the ROC curve: the chance that a positive has the larger score.
 
-        Rows of one bin count as ties. Where either class has fewer rows than five deviations of the
-        noise of their number, there is no value, and `cannot` gives the reason.
+        Rows of one bin count as ties. If a class has fewer rows than five deviations of the noise
+        of its count, there is no value, and `cannot` gives the reason.
 
         Source: DeLong, DeLong, Clarke-Pearson 1988, Biometrics 44 (sampling error).
 
@@ -303,10 +304,10 @@ class ScoreTable:
         return rates[0], rates[1]
 
     def roc(self, *, interval: Errors = "noise", confidence: float = 0.95) -> Any:
-        """Returns the ROC curve, one line an edge from the highest: both rates with intervals.
+        """Returns the ROC curve, one line per edge from the highest: both rates with intervals.
 
-        The curve rises: it is the isotone fit of least squares to the noisy rates, within whose
-        intervals, those of the noisy rates, it may touch an end.
+        The curve rises: it is the isotonic least squares fit to the noisy rates. Its intervals are
+        those of the noisy rates, and it may touch an end of them.
 
         Parameters
         ----------
@@ -339,7 +340,7 @@ class ScoreTable:
     ) -> Diagnostic:
         """Returns the largest difference of both rates of the ROC curve, over all edges.
 
-        The largest of noisy differences is a little too large; the errors are those at its edge.
+        The largest of noisy differences is a little too large. The errors are those at its edge.
 
         Parameters
         ----------
@@ -391,10 +392,11 @@ class ScoreTable:
         )
 
     def lift(self, *, interval: Errors = "noise", confidence: float = 0.95) -> Any:
-        """Returns how many times as many positives the highest scores hold as rows at random do.
+        """Returns the lift: the precision of the highest scores over that of random rows.
 
-        One line an edge from the highest: the share of rows above it, and the precision there over
-        that of all rows. Intervals hold the share of all rows fixed at its released value.
+        There is one line per edge from the highest: the share of rows above it, and the precision
+        there over that of all rows. Intervals treat the share of positives in all rows as fixed at
+        its released value.
 
         Parameters
         ----------
@@ -465,11 +467,11 @@ class ScoreTable:
     ) -> Diagnostic:
         """Returns the mean square of (share of positives - mean score) over joined bins.
 
-        Its value and interval are about the bins as `calibration` joins them, by the noisy counts,
-        each score counted as the center of its bin. That of single bins is at least as large, since
-        misses of both signs in one joined bin cancel. What the noise adds to the squares is taken
-        off, and with `interval="both"` also what a sample of a calibrated model adds; what is left
-        may be below 0 by chance, and then reads 0.
+        Its value and interval are for the bins as `calibration` joins them by the noisy counts,
+        with each score at the center of its bin. The error of single bins is at least as large,
+        since errors of both signs in a joined bin cancel. The part that the noise adds to the
+        squares is subtracted, and with `interval="both"` also the part that sampling adds for a
+        calibrated model. The rest may be below 0 by chance; then it is 0.
 
         Source: Brocker 2012, Climate Dynamics 39 (the bias of squares).
 

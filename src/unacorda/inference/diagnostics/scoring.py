@@ -1,7 +1,7 @@
 """Scores of a fit by rows that judge it, as sums of bounded vectors of rows.
 
-A scoring writes down a vector of each row, whose sums with noise give the score: a mean of losses
-in [0, 1], the table of scores of which the area is computed, or the sums of R^2.
+A scoring gives a vector of each row, and noisy sums of the vectors give the score: a mean of losses
+in [0, 1], the score table for the area, or the sums of R^2.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -47,8 +47,8 @@ _LOG_LOSS: Final = 5.0
 class Scoring(ABC):
     """A score of which larger is better, from noisy means of vectors of rows.
 
-    size: the numbers of a row's vector; row_bound: its l2 norm at most; sensitivity: by how much
-    the sum moves where a row is replaced; worst: what is kept of a row where nothing is worse.
+    size: the length of a row's vector; row_bound: the bound of its l2 norm; sensitivity: of the sum
+    to a replaced row; worst: the worst possible values of a row.
     """
 
     size: int

@@ -1,9 +1,9 @@
-r"""The law of a column: a histogram, a distribution function with a band, and a smooth density.
+r"""The distribution of a column: a histogram, a distribution function with a band, a density.
 
-All is post-processing of one noisy histogram over public cells. Under replacement a person moves
-two counts by one: sqrt 2 in the l2 norm, 2 in the l1 norm. For a density the heights of cells are
-smoothed by cubics, fitted around each cell. How far around is chosen by the released heights
-themselves, for the least error; intervals lie around heights that are smoothed over half of that.
+All three are postprocessing of one noisy histogram over public cells. A replaced person changes two
+counts by one: sqrt 2 in the l2 norm, 2 in the l1 norm. For a density the heights of cells are
+smoothed by local cubics. The bandwidth is chosen from the released heights, for the least error.
+Intervals use half of that bandwidth.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -43,7 +43,7 @@ class Histogram(ArrayErrors):
     privacy_error
         The standard deviation of the noise of each count.
     noise
-        The law of the noise: "normal" or "laplace".
+        The distribution of the noise: "normal" or "laplace".
     n
         The number of people, public.
 
@@ -81,7 +81,7 @@ class Histogram(ArrayErrors):
         return self.counts - half, self.counts + half
 
     def to_pandas(self) -> Any:
-        """A data frame of lower, upper, count and standard error, one line a cell."""
+        """A data frame of lower, upper, count and standard error, one line per cell."""
         frames = require("pandas", extra="frames")
         return frames.DataFrame(
             {
@@ -104,9 +104,9 @@ class Distribution:
     values
         The share of people below each edge, rising from 0 to 1, shape (m + 1,).
     half_width
-        Of a band that holds the population's function at all edges at once.
+        Of a band that covers the population's function at all edges simultaneously.
     confidence
-        The probability with which it does.
+        The coverage of the band.
 
     Examples
     --------
@@ -199,12 +199,12 @@ def distribution(
     confidence: float = 0.95,
     bits: RandomBits | None = None,
 ) -> Distribution:
-    r"""Estimates the distribution function at public edges, with a band that holds at all of them.
+    r"""Estimates the distribution function at public edges, with a simultaneous band.
 
-    The noisy counts are summed from the left, less their share of the whole noise (n is public), so
-    that the noise is a bridge, whose largest excursion has a bound; the sample's is below
+    The noisy counts are summed from the left, minus their share of the total noise (n is public).
+    So the noise is a bridge, whose largest excursion has a bound. The sampling error is below
     sqrt(log(2 / beta) / (2 n)) with probability 1 - beta. Each gets half of 1 - confidence. Then
-    the sums are made to rise, which takes none out of the band.
+    the sums are made monotone, which leaves the band valid.
 
     Source: Massart 1990 (Dvoretzky, Kiefer, Wolfowitz with the constant 2); Doob 1949 (bridges);
     docs/proofs/distributions.md.
@@ -212,7 +212,7 @@ def distribution(
     Parameters
     ----------
     x, edges, budget, bits
-        As for `histogram`; errors too.
+        As for `histogram`.
     confidence
         Of the band, strictly between 0 and 1.
 
@@ -299,12 +299,12 @@ class Density(ArrayErrors):
     bandwidth
         How far they are smoothed, in the unit of x.
     centre
-        Heights smoothed over half of that: there smoothing takes little from peaks, against the
-        errors.
+        Heights smoothed with half that bandwidth, where the bias at peaks is small compared with
+        the errors.
     sampling_error, privacy_error
         Standard deviations of `centre`.
     path
-        An angle, by which a band is wider than intervals are.
+        An angle that determines how much wider a band is than intervals.
 
     Examples
     --------
@@ -331,8 +331,8 @@ class Density(ArrayErrors):
     def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
         """Returns intervals for the density at each point.
 
-        They count the sample and the noise as normal, and hold the density where it is smooth, in
-        the sense of `density`.
+        They include sampling and privacy errors as normal, and cover the density where it is smooth
+        in the sense of `density`.
 
         Parameters
         ----------
@@ -348,7 +348,7 @@ class Density(ArrayErrors):
         return self._around(NormalDist().inv_cdf((1 + confidence) / 2))
 
     def band(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
-        """Returns a band that holds the density at all points at once.
+        """Returns a band that covers the density at all points simultaneously.
 
         Source: Naiman 1986; docs/proofs/distributions.md.
 
@@ -405,12 +405,11 @@ def density(
 ) -> Density:
     r"""Estimates a smooth density of a bounded column, with errors, intervals and a band.
 
-    A noisy histogram of 256 cells is smoothed by cubics, fitted around each cell; the bandwidth has
-    the least unbiased estimate of the squared error. Intervals lie around heights that are smoothed
-    over half of it: there the bias is a sixteenth, and the deviation some 1.4 times as large, so
-    that they cover the density itself where it has four derivatives and its bends are wide enough
-    for sample and noise to show. They miss it at jumps and kinks; bends too narrow to be shown they
-    cover as they are when smoothed.
+    A noisy histogram of 256 cells is smoothed by local cubics. The bandwidth minimizes an unbiased
+    estimate of the squared error. Intervals use half that bandwidth: there the bias is a sixteenth,
+    and the deviation some 1.4 times as large. So they cover the density where it has four
+    derivatives and its features are wide enough to be visible through sampling and noise. They miss
+    it at jumps and kinks. For features that are too narrow they cover the smoothed density.
 
     Source: Cheng, Fan, Marron 1997 (cubics fitted to cells, up to the bounds); Mallows 1973 (the
     choice of a smoother by its error); Calonico, Cattaneo, Farrell 2018 (intervals by less
@@ -419,7 +418,7 @@ def density(
     Parameters
     ----------
     x, budget, bits
-        As for `mean`; errors too.
+        As for `mean`.
     lower, upper
         Public bounds, in the unit of x; values beyond them count in the outermost cells.
 

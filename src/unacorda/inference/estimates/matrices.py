@@ -1,9 +1,8 @@
 r"""Covariance and correlation matrices from one release of first and second moments.
 
-Columns are scaled to u in [-1, 1]^p. The sums of u and of a u u^T are released together; the
-matrix counts by its Frobenius norm, so that an entry off the diagonal, which stands twice, gets
-noise of 1 / sqrt 2 of the diagonal's. a^2 = 2 / p favours the matrix, since the means enter a
-covariance nearly squared.
+Columns are scaled to u in [-1, 1]^p. The sums of u and of a u u^T are released together, with the
+Frobenius norm for the matrix. An entry off the diagonal appears twice, so its noise is 1 / sqrt 2
+of the diagonal's. a^2 = 2 / p favors the matrix, since the means enter a covariance nearly squared.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -109,7 +108,7 @@ def covariance_matrix(
         Shape (n, p), one row per person; n is public. A missing value counts as the middle of its
         bounds.
     bounds
-        A public (lower, upper) per column, beyond which a value counts as the bound.
+        A public (lower, upper) per column, to which values are clamped.
     budget, bits
         As for `mean`.
 
@@ -157,16 +156,16 @@ def correlation_matrix(
 ) -> MatrixEstimate:
     """Estimates the correlation matrix of bounded columns, with the errors of its entries.
 
-    It is `covariance_matrix`, scaled to a unit diagonal. Errors are by the first order: sampling (1
-    - r^2) / sqrt n, as in a normal population; noise by the slope. A column whose variance the
-    noise drowns has correlations of 0 with an error of 1.
+    It is `covariance_matrix`, scaled to a unit diagonal. Errors are to first order: sampling (1 -
+    r^2) / sqrt n, as in a normal population; noise by the delta method. If the noise hides a
+    column's variance, its correlations are 0 with an error of 1.
 
     Source: Anderson 2003, Theorem 4.2.4 (sampling errors).
 
     Parameters
     ----------
     X, bounds, budget, bits
-        As for `covariance_matrix`; errors too.
+        As for `covariance_matrix`.
 
     Returns
     -------

@@ -1,13 +1,13 @@
-r"""Means and variances of a column, with intervals that count the sample and the noise.
+r"""Means and variances of a column, with intervals for sampling and privacy errors.
 
-With u = (x - c) / h in [-1, 1] the sums of u and of a u^2 are released together. Under replacement
-the pair moves by at most as much as the sum of u alone, as long as a is small enough (below), so
-that the variance, which the interval of the mean needs, costs nothing.
+With u = (x - c) / h in [-1, 1] the sums of u and of a u^2 are released together. If a is small
+enough (below), the pair has the sensitivity of the sum of u alone. So the variance, which the
+interval of the mean needs, costs nothing.
 
-Wide bounds make a mean noisy, since the noise grows with their distance. `clipped_mean` finds where
-the values are by two quartiles, which cost little, and clips values a few deviations around their
-middle. That is another number than the mean wherever values lie beyond, and no private interval of
-finite length holds the mean of a law of which nothing is known.
+Wide bounds make a mean noisy, since the noise grows with their distance. `clipped_mean` locates the
+values by two quartiles, which cost little, and clips values a few deviations around their middle.
+If values lie beyond, this is not the mean. But no private interval of finite length covers the mean
+of a completely unknown distribution.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -62,9 +62,9 @@ def mean(
 ) -> Estimate:
     r"""Estimates the mean of a bounded column, with sampling and privacy errors and intervals.
 
-    The noise is Laplace or normal, whichever is less. The estimate is unbiased for the mean of the
-    clipped values. Its sampling error is the standard deviation of n draws from a large population,
-    from a private variance.
+    The noise is Laplace or normal, whichever is smaller. The estimate is unbiased for the mean of
+    the clipped values. Its sampling error is that of n draws from a large population, computed from
+    a private variance.
 
     Source: Karwa and Vadhan 2018, arXiv:1711.03908 (sampling and noise both in the interval); the
     square within the same sensitivity: docs/proofs/row_sums.md, section 2.
@@ -79,7 +79,7 @@ def mean(
     budget
         Any guarantee, kept under the replacement of one row.
     bits
-        Left out for secure noise; `SeededBits` makes the result reproducible, and not private.
+        Omit it for secure noise; `SeededBits` makes the result reproducible, and not private.
 
     Returns
     -------
@@ -186,7 +186,7 @@ def proportion(x: ArrayLike, *, budget: Guarantee, bits: RandomBits | None = Non
     Returns
     -------
     Estimate
-        The share, from 0 to 1 but for noise.
+        The share; noise can take it out of [0, 1].
 
     Raises
     ------
@@ -227,8 +227,8 @@ def proportion(x: ArrayLike, *, budget: Guarantee, bits: RandomBits | None = Non
 def positive_part(value: float, error: float) -> float:
     """The mean of a normal of this mean and deviation, given that it is above 0.
 
-    A variance that noise has taken near or below 0 becomes small, never 0, so that an interval
-    errs towards too wide.
+    A variance that noise has moved near or below 0 becomes small, never 0, so an interval is rather
+    too wide.
 
     >>> positive_part(5.0, 0.1), round(positive_part(-1.0, 1.0), 3)
     (5.0, 0.525)
@@ -254,9 +254,9 @@ def variance(
 ) -> Estimate:
     r"""Estimates the variance of a bounded column, with sampling and privacy errors and intervals.
 
-    A fifth of the budget releases the mean; the rest the sums of squares and of fourth powers
-    around it, which move by no more than the largest square and half of it. The value is unbiased
-    (up to terms of order 1/n^2) and may be negative.
+    A fifth of the budget releases the mean, the rest the sums of squares and of fourth powers
+    around it, whose sensitivities are the largest square and half of it. The value is unbiased (up
+    to terms of order 1/n^2) and may be negative.
 
     Source: Cramer 1946, section 27.4 (sampling error from the fourth moment);
     docs/proofs/row_sums.md, section 3.
@@ -264,7 +264,7 @@ def variance(
     Parameters
     ----------
     x, lower, upper, budget, bits
-        As for `mean`; errors too.
+        As for `mean`.
 
     Returns
     -------
@@ -336,13 +336,13 @@ def stdev(
 ) -> Estimate:
     """Estimates the standard deviation of a bounded column: the root of `variance`.
 
-    Its errors are those of the variance by the slope. A variance that noise took near or below 0
-    counts as a small positive one.
+    Its errors follow from those of the variance by the delta method. A variance near or below 0 is
+    replaced by a small positive one.
 
     Parameters
     ----------
     x, lower, upper, budget, bits
-        As for `mean`; errors too.
+        As for `mean`.
 
     Returns
     -------
@@ -412,7 +412,7 @@ class ClippedMean(Estimate):
     sampling_error, privacy_error
         Standard deviations, in the unit of x.
     noise
-        The law of the noise: "normal" or "laplace".
+        The distribution of the noise: "normal" or "laplace".
     bounds
         The interval that values are clipped to, released too.
 
@@ -449,12 +449,12 @@ class ClippedMean(Estimate):
 
 
 def find_bounds(x: ArrayLike, *, budget: Guarantee, bits: RandomBits | None = None) -> Interval:
-    """Finds bounds that hold all but few values: zero or powers of two, with signs.
+    """Finds bounds that hold almost all values: zero or powers of two, with signs.
 
-    People are counted by the sign and the binary exponent of their value, from 2^-64 to 2^64;
-    counts that noise alone would exceed in 1 of 100 runs are where values are. A few people may be
-    left out beyond them, as in the example. Where no count stands out of the noise, the bounds are
-    the widest: -2^64 and 2^64.
+    People are counted by the sign and the binary exponent of their value, from 2^-64 to 2^64. The
+    bounds cover all counts above a level that noise alone exceeds in 1 of 100 runs. A few people
+    may lie beyond them, as in the example. If no count exceeds the level, the bounds are the
+    widest: -2^64 and 2^64.
 
     Source: Wilson, Zhang, Lam, Desfontaines, Simmons-Marengo, Gipson 2020, arXiv:1909.01917,
     section 5.1.1 (approximate bounds).
@@ -511,14 +511,14 @@ def clipped_mean(
 ) -> ClippedMean:
     """Estimates the mean of a column clipped to bounds that are found privately.
 
-    It is for columns whose public bounds are wide or missing. A tenth each of the budget goes into
-    two quartiles, the rest into the mean of the values, clipped to sqrt(2 log n) + 1 normal
-    deviations around the middle of the quartiles. Value, errors and interval are of the
-    population's mean of values clipped to `bounds`; nothing is known of what lies beyond. For
-    normal values that is the mean itself; with a long tail on one side it is not: for incomes take
-    `mean` with bounds that hold nearly all of them, or a median. Where the clipped values lie far
-    from the middle, by the released moments, the quartiles missed most people (there were too few
-    for them), or a ninth and more are beyond; the sampling error is then the whole range.
+    It is for columns whose public bounds are wide or missing. Two quartiles get a tenth of the
+    budget each. The rest releases the mean of the values, clipped to sqrt(2 log n) + 1 normal
+    deviations around the middle of the quartiles. Value, errors and interval are for the population
+    mean of values clipped to `bounds`. For normal values that is the mean itself. With a long tail
+    on one side it is not: for incomes use `mean` with bounds that hold nearly all of them, or a
+    median. If the released moments show that the clipped values lie far from the middle, the
+    quartiles missed most people (there were too few), or at least a ninth lie beyond the bounds.
+    Then the sampling error is the whole range.
 
     Source: Karwa and Vadhan 2018, arXiv:1711.03908, section 4 (a range first, then the mean);
     quartiles as in `quantile`.
@@ -528,7 +528,7 @@ def clipped_mean(
     x
         One number per person, shape (n,); n is public.
     lower, upper
-        Public and perhaps far apart, or both left out: then a tenth of the budget finds them
+        Public bounds, perhaps far apart. If both are omitted, a tenth of the budget finds them
         (`find_bounds`).
     budget, bits
         As for `mean`.

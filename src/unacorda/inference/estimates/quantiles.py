@@ -1,9 +1,9 @@
 r"""Quantiles of a column by the exponential mechanism, with errors from the slope around them.
 
-A point's loss is how many ranks it lies from the one that was asked for: for e with L values below
-it and U at it or below, max(0, L - q n, q n - U). Replacing one row moves L and U by at most 1,
-hence the loss by at most 1. Two further points, some ranks below and above, give the width of
-a rank there, and so the errors of sampling and privacy, which both move ranks.
+A point's loss is its distance in ranks from the target: for e with L values below it and U at or
+below it, max(0, L - q n, q n - U). Replacing one row changes L and U by at most 1, hence the loss
+by at most 1. Two further points, some ranks below and above, give the distance between ranks there.
+The sampling and privacy errors, which are errors in rank, follow from it.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -49,8 +49,8 @@ def quantile(
 ) -> Estimate:
     """Estimates a quantile of a bounded column, with sampling and privacy errors.
 
-    About 50 log(range / resolution) / epsilon people are needed for a useful answer (divided by the
-    smaller of q and 1 - q, twice over); with fewer the errors become as wide as the range.
+    A useful answer needs about 50 log(range / resolution) / epsilon people (divided by the smaller
+    of q and 1 - q, twice over). With fewer the errors become as wide as the range.
 
     Source: Smith 2011, Algorithm 2 (the mechanism); docs/proofs/quantiles.md.
 
@@ -66,16 +66,16 @@ def quantile(
     budget
         Any guarantee, kept under the replacement of one row.
     resolution
-        Answers are multiples of the largest power of two up to this; by default 1 where the type of
-        x is that of whole numbers (a NumPy, pandas, polars or Arrow column of integers, a range),
-        else about a millionth of the range. The type is public and no value is looked at: for whole
+        Answers are multiples of the largest power of two up to this. By default it is 1 if x has an
+        integer type (a NumPy, pandas, polars or Arrow column of integers, a range), else about a
+        millionth of the range. Only the type is read, which is public, and no value. For whole
         numbers in a list or as floats give 1, or intervals are too narrow.
     interval
-        The share of the budget, above 0 and below 1, for two further points, which give the width
-        of a rank there, and so the errors; the rest is for the value. False spends all on the
-        value: its errors are infinite.
+        The share of the budget, above 0 and below 1, for two further points, from which the errors
+        are computed; the rest is for the value. False spends all on the value; then the errors are
+        infinite.
     bits
-        Left out for secure noise; `SeededBits` makes the result reproducible, and not private.
+        Omit it for secure noise; `SeededBits` makes the result reproducible, and not private.
 
     Returns
     -------
@@ -133,7 +133,7 @@ def median(
     Parameters
     ----------
     x, lower, upper, budget, resolution, interval, bits
-        As for `quantile`; errors too.
+        As for `quantile`.
 
     Returns
     -------
@@ -191,7 +191,7 @@ def iqr(
     Parameters
     ----------
     x, lower, upper, budget, resolution, interval, bits
-        As for `quantile`; errors too.
+        As for `quantile`.
 
     Returns
     -------

@@ -1,3 +1,3 @@
-"""Hypothesis tests whose null distributions count the noise: proportions, counts, means, ranks."""
+"""Hypothesis tests whose null distributions include the noise."""
 
 # SPDX-License-Identifier: Apache-2.0

@@ -1,9 +1,9 @@
 r"""The binomial test: uniformly most powerful among private tests of one proportion.
 
-The count gets discrete Laplace noise and a uniform number in [-1/2, 1/2), together Tulap noise,
-or, where a budget is spent in Gaussian DP, normal noise. Both are canonical for their guarantee:
-no private test of a one-sided hypothesis has more power at any level. P-values are exact sums over
-the binomial law, so that an interval by inversion covers at least as often as claimed.
+The count gets Tulap noise: discrete Laplace noise plus a uniform number in [-1/2, 1/2). For a
+budget in Gaussian DP it gets normal noise. Both are canonical for their guarantee: no private test
+of a one-sided hypothesis has more power at any level. P-values are exact sums over the binomial
+distribution, so an interval by inversion has at least the stated coverage.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -33,7 +33,7 @@ from unacorda.privacy.guarantees import Guarantee, PureDP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BinomialTest:
-    """Holds a released noisy count, with tests and intervals of the share in the population.
+    """Holds a released noisy count, with tests and intervals for the population share.
 
     Parameters
     ----------
@@ -92,9 +92,9 @@ class BinomialTest:
                 return min(2 * min(above, 1 - above), 1.0)
 
     def interval(self, confidence: float = 0.95) -> Interval:
-        """Returns the shares that a two-sided test at level 1 - confidence does not refuse.
+        """Returns the shares that a two-sided test at level 1 - confidence does not reject.
 
-        It covers with at least this probability, whatever the share and n.
+        Its coverage is at least this confidence for every share and n.
 
         Source: Clopper and Pearson 1934 (inversion); Awan and Slavkovic 2020, section 5.
 
@@ -139,10 +139,10 @@ class BinomialTest:
 def binomial_test(
     x: ArrayLike, *, budget: Guarantee, bits: RandomBits | None = None
 ) -> BinomialTest:
-    """Counts the people for whom x is true, with the noise that tests lose least by.
+    """Counts the people for whom x is true, with the noise that is best for tests.
 
-    The noise is Tulap for pure guarantees, and for ApproxDP where it is less than normal noise;
-    normal for the others.
+    The noise is Tulap for pure guarantees, and for ApproxDP if it is smaller than normal noise;
+    otherwise it is normal.
 
     Source: Awan and Slavkovic 2018, arXiv:1805.09236, Theorem 3.2 (uniformly most powerful); Awan
     and Vadhan 2023, arXiv:2108.04303 (normal noise is canonical for Gaussian DP).
@@ -198,10 +198,10 @@ def binomial_power(
     alternative: Alternative = "greater",
     alpha: float = 0.05,
 ) -> float:
-    """Computes the power of the test of a null share, if another share is the truth.
+    """Computes the power of the test of a null share if another share is true.
 
-    It is a function of public numbers: use it before spending. The count that is just refused is
-    found by halving.
+    It uses only public numbers: call it before spending. The smallest count that is rejected is
+    found by bisection.
 
     Parameters
     ----------
@@ -221,7 +221,7 @@ def binomial_power(
     Returns
     -------
     float
-        The probability that the test refuses the null, from 0 to 1.
+        The probability that the test rejects the null, from 0 to 1.
 
     Raises
     ------

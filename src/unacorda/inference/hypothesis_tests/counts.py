@@ -1,7 +1,7 @@
-"""Tests of counts: fit to given shares, independence of two columns, two proportions.
+"""Tests of counts: goodness of fit, independence of two columns, two proportions.
 
-The p-values come from samples of the null hypothesis with fresh noise of the same law added:
-ignoring the noise refuses true hypotheses far too often (11 % of the time at a level of 5 %).
+The p-values come from samples of the null hypothesis with fresh noise of the same distribution.
+Ignoring the noise would reject true hypotheses far too often (11 % of the time at a level of 5 %).
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -35,7 +35,7 @@ def fit_test(
     seed: int = 0,
     bits: RandomBits | None = None,
 ) -> TestResult:
-    r"""Tests by chi-square whether categories have given shares.
+    r"""Tests by chi-square whether categories have the given shares.
 
     The statistic is the sum of (count - n share)^2 / (n share); the whole budget goes into the
     noisy counts. The level is exact: the null has no free parameters.
@@ -55,7 +55,7 @@ def fit_test(
     seed
         Of these samples, public.
     bits
-        Left out for secure noise; `SeededBits` makes the result reproducible, and not private.
+        Omit it for secure noise; `SeededBits` makes the result reproducible, and not private.
 
     Returns
     -------
@@ -119,7 +119,7 @@ def independence_test(
     categories
         How many x and y have, each from 2 to 10000.
     budget, draws, seed, bits
-        As for `fit_test`; errors too.
+        As for `fit_test`.
 
     Returns
     -------
@@ -180,21 +180,21 @@ def two_proportions_test(
 ) -> TestResult:
     """Tests whether two groups have the same share of true values.
 
-    A replaced person changes one of the two counts by one, so that each gets the noise of the whole
-    budget. The statistic is the difference of the noisy shares over its deviation, noise counted.
-    The common share of the null is estimated from both.
+    A replaced person changes one of the two counts by one, so each gets the noise of the whole
+    budget. The statistic is the difference of the noisy shares over its deviation, including the
+    noise. The common share under the null is estimated from both.
 
     Source: the pooled z-test with a parametric bootstrap (Davison and Hinkley 1997, section 4.4).
 
     Parameters
     ----------
     x, y
-        Of different people, true where neither 0 nor NaN; their numbers, and who belongs where, are
-        public.
+        Values of different people, true where neither 0 nor NaN. The sizes of the groups and their
+        members are public.
     budget, draws, seed, bits
-        As for `fit_test`; errors too.
+        As for `fit_test`.
     alternative
-        "greater" if the share of x is held to be the larger.
+        "greater" tests for a larger share of x.
 
     Returns
     -------

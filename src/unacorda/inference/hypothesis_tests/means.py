@@ -126,7 +126,7 @@ def two_sample_t_test(
     x, y
         Of different people, shapes (n,) and (m,); who belongs where is public.
     lower, upper, budget, alternative, draws, seed, bits
-        As for `t_test`; errors too.
+        As for `t_test`.
 
     Returns
     -------
@@ -185,7 +185,7 @@ def anova(
         Two or more columns, of different people; who belongs where is public. Their variances are
         free.
     lower, upper, budget, draws, seed, bits
-        As for `t_test`; errors too.
+        As for `t_test`.
 
     Returns
     -------

@@ -117,7 +117,7 @@ def local_mean(
     budget
         Any guarantee, kept for each person whatever becomes of their report.
     bits
-        Left out for secure noise; `SeededBits` makes the result reproducible, and not private.
+        Omit it for secure noise; `SeededBits` makes the result reproducible, and not private.
 
     Returns
     -------

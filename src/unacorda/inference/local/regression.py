@@ -163,7 +163,7 @@ class LocalMEstimator(_LocalLine):
     start
         A public prediction to begin from.
     bits
-        Left out for secure noise; `SeededBits` makes a fit reproducible, and not private.
+        Omit it for secure noise; `SeededBits` makes a fit reproducible, and not private.
 
     Attributes
     ----------

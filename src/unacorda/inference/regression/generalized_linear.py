@@ -66,7 +66,7 @@ class LogisticRegression(TwoClasses, Regression):
     classes
         The two public labels; probabilities are those of the second.
     bits
-        Left out for secure noise; `SeededBits` makes a fit reproducible, and not private.
+        Omit it for secure noise; `SeededBits` makes a fit reproducible, and not private.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class LogisticRegression(TwoClasses, Regression):
         "rows", the share "beyond" the radius, the "noise of curvature" (norm, in units of the
         curvature), the "people" behind the least informed direction, the "last step".
     event_, guarantee_
-        The event for the accountant, and the promise.
+        The privacy event, and the guarantee.
 
     Examples
     --------

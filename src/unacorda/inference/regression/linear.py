@@ -106,7 +106,7 @@ class LinearRegression(_SquaresRegression):
         Clips gradients at this many robust deviations, such as 3, so that outliers have little
         influence. Intervals are then valid if errors are symmetric given the features.
     bits
-        Left out for secure noise; `SeededBits` makes a fit reproducible, and not private.
+        Omit it for secure noise; `SeededBits` makes a fit reproducible, and not private.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class LinearRegression(_SquaresRegression):
         longest gradients (1: all one way, 0: not visible, else at least .7); the "signal" of the
         second moment over its noise; the "last step" over the length that its error explains.
     event_, guarantee_
-        The event for the accountant, and the promise.
+        The privacy event, and the guarantee.
 
     Examples
     --------

@@ -91,7 +91,7 @@ class NoisySGD(PrivateEstimator, ManyPeople, LinearPredictor, BaseEstimator):  #
     start
         A public prediction to begin from.
     bits
-        Left out for secure noise; `SeededBits` makes a fit reproducible, and not private.
+        Omit it for secure noise; `SeededBits` makes a fit reproducible, and not private.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class NoisySGD(PrivateEstimator, ManyPeople, LinearPredictor, BaseEstimator):  #
     noise_multiplier_
         The standard deviation of the noise over clip.
     event_, guarantee_
-        The event for the accountant, and the promise.
+        The privacy event, and the guarantee.
 
     Raises
     ------

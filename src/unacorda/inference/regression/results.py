@@ -305,7 +305,7 @@ class Summary:
         ]
 
     def to_pandas(self) -> Any:
-        """A data frame, one row a parameter; MissingExtra without pandas."""
+        """A data frame, one row per parameter; MissingExtra without pandas."""
         pandas = require("pandas", extra="frames")
         return pandas.DataFrame(self.to_dicts()).set_index("name")
 

@@ -80,7 +80,7 @@ class SparseRegression(Wrapper):
     target_bounds
         Public (lower, upper) of the target, if the estimator has none itself.
     bits
-        Left out for secure noise; `SeededBits` makes a fit reproducible, and not private.
+        Omit it for secure noise; `SeededBits` makes a fit reproducible, and not private.
 
     Attributes
     ----------

@@ -80,7 +80,7 @@ class Table(Protocol):
 
     @property
     def protects(self) -> str:
-        """The unit that the noise hides, in words."""
+        """The privacy unit, in words."""
         ...
 
     def count(self, budget: GDP) -> tuple[float, float]:

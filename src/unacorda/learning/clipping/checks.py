@@ -73,7 +73,7 @@ def _mixes(module: Any) -> str:
 
 
 def check_losses(losses: Any, *, examples: int | None = None) -> Tensor:
-    """The losses, one number an example, with a graph; raises InvalidParameter for others."""
+    """The losses, one number per example, with a graph; raises InvalidParameter for others."""
     expected = 'one number an example, such as cross_entropy(..., reduction="none")'
     shape = tuple(losses.shape) if torch.is_tensor(losses) else type(losses).__name__
     fits = torch.is_tensor(losses) and losses.dim() == 1 and losses.is_floating_point()

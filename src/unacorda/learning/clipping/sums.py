@@ -91,7 +91,7 @@ class ClippedSums:
     ------
     InvalidParameter
         For modules that mix examples, such as BatchNorm, by name; in a step for losses that are not
-        one number an example, and for a weight that is used outside its module.
+        one number per example, and for a weight that is used outside its module.
 
     Examples
     --------
@@ -172,7 +172,7 @@ class ClippedSums:
         Parameters
         ----------
         losses
-            A number an example.
+            One number per example.
         weights
             Of each example, 0 for rows that only fill the batch up.
         rows_per_unit
@@ -274,12 +274,12 @@ class ClippedSums:
         Parameters
         ----------
         losses
-            A number an example.
+            One number per example.
 
         Returns
         -------
         Tensor
-            A number an example.
+            One number per example.
         """
         parts = self._parts(losses, None, 1)
         with full_precision(losses):

@@ -33,7 +33,7 @@ class ToeplitzNoise(ABC):
         Returns
         -------
         ndarray
-            A number a step.
+            One number per step.
         """
 
     @abstractmethod

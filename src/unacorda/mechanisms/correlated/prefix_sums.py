@@ -102,7 +102,7 @@ class PrefixSums(ABC):
         Returns
         -------
         ndarray
-            A number a step.
+            One number per step.
         """
 
     def start(self, *, bits: RandomBits | None = None) -> PrefixStream:

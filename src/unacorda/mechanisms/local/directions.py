@@ -176,7 +176,7 @@ class Directions(PureCalibrated):
         Parameters
         ----------
         reports
-            What `encode` gave, a row a person.
+            What `encode` gave, one row per person.
 
         Returns
         -------

@@ -54,7 +54,7 @@ _WEIGHT_BITS = 256  # of either number of the fraction
 class Exact:
     """The engine's exact integers for one aggregate; they never leave this process un-noised.
 
-    sums: one list a measure, one integer a cell; rankings, people: one for each ranking and each
+    sums: one list per measure, one integer a cell; rankings, people: one for each ranking and each
     ladder that was asked about.
     """
 

@@ -123,7 +123,7 @@ class Strategy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noisy:
-    """Noisy moments of values on [-1, 1], one line a cell, and how their noise is tied together.
+    """Noisy moments of values on [-1, 1], one line per cell, and how their noise is tied together.
 
     A combination with weights g (one for each moment) has noise of standard deviation
     `deviation` times the length of g @ inverse.

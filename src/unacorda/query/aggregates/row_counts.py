@@ -114,7 +114,7 @@ class KeptRows:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in plain values."""
+        """All fields as plain values."""
         return dataclasses.asdict(self)
 
 

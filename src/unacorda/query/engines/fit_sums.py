@@ -142,7 +142,7 @@ class FitScan:
     def selects(self) -> list[tuple[str, int]]:
         """SQL of the exact integers: one SELECT for all sums, one for all histograms.
 
-        Each with the number of integers that it gives, on a line a cell. Raises as
+        Each with the number of integers that it gives, on one line per cell. Raises as
         `expressions.parse` does, and InvalidParameter for lengths out of reach.
         """
         for wish in self.wishes:

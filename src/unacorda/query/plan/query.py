@@ -1139,7 +1139,7 @@ class QueryBatch:
         return self.names == ("",)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in plain values."""
+        """All fields as plain values."""
         return {
             "names": list(self.names),
             "weights": [str(weight) for weight in self.weights],

@@ -248,7 +248,7 @@ class Description:
         return _ROUGH if max(noise, default=0) > _LARGE * self.people.value else ""
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in plain values."""
+        """All fields as plain values."""
         return {
             "table": self.table,
             "unit": self.unit,

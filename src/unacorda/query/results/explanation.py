@@ -83,7 +83,7 @@ class Outlook:
         return Outlook(budgets=tuple(budgets.items()), cuts=tuple(cuts))
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in plain values."""
+        """All fields as plain values."""
         return {
             "budgets": [
                 {
@@ -264,7 +264,7 @@ class Explanation:
         return self.forecasts[name].errors[-1 if level is None else self.levels.index(level)]
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in plain values."""
+        """All fields as plain values."""
         return {
             "steps": list(self.rows),
             "request": repr(self.request),
@@ -304,7 +304,7 @@ class Explanation:
 
     @property
     def page(self) -> list[str]:
-        """All of it, for people."""
+        """The whole text."""
         lines = [*self.steps, "", *self.price, *self.aggregates("the budget")]
         more = self.outlook.lines
         return [*lines, "", *more] if more else lines
@@ -466,7 +466,7 @@ class Explanations:
         return len(self.members)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in plain values."""
+        """All fields as plain values."""
         whole = {"request", "cost", "left", "affordable", "outlook"}
         return {
             "request": repr(self.request),
@@ -512,7 +512,7 @@ class Explanations:
 
     @property
     def page(self) -> list[str]:
-        """All of it, for people."""
+        """The whole text."""
         lines = [self._scanned, *self[0].price]
         shown: dict[tuple[str, ...], str] = {}
         for name, one in self.members.items():

@@ -23,7 +23,7 @@ def draw(name: str, answer: Answer, columns: dict[str, Sequence[Any]], *, axes: 
     """Draws an answer by the columns that say what its lines are of.
 
     A column of few values becomes series in colors, if there is another. The rest are dates or
-    numbers along an axis, or else one line a group: bars for what is at least 0 and has no upper
+    numbers along an axis, or else one line per group: bars for what is at least 0 and has no upper
     limit, such as counts, and points for others.
     """
     if not answer.values:

@@ -273,7 +273,7 @@ class Verification:
         return all(check.outcome != "differs" for check in self.checks)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in plain values."""
+        """All fields as plain values."""
         checks = [
             {"check": one.name, "outcome": one.outcome, "detail": one.detail} for one in self.checks
         ]

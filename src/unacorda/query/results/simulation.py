@@ -206,7 +206,7 @@ class SimulatedBias:
     columns: Mapping[str, SimulatedColumn]
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in plain values."""
+        """All fields as plain values."""
         return {
             "keys": [[None if k is None else str(k) for k in key] for key in self.keys],
             "columns": {

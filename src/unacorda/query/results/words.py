@@ -102,7 +102,7 @@ class FoundKeys:
         return (f"at most {self.most:,} of the keys that are found are answered, in their order",)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in plain values."""
+        """All fields as plain values."""
         return {
             "columns": list(self.groups),
             "part": self.part,

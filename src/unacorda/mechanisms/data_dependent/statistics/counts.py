@@ -88,7 +88,7 @@ class Mode(Statistic, Invertible):
         Returns
         -------
         ndarray
-            A number a category.
+            One number per category.
         """
         found, repeats = multiplicities(values)
         of = dict(zip(found, repeats.tolist(), strict=True))
