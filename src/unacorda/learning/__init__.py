@@ -1,8 +1,8 @@
-"""Learning with PyTorch: private training of models, and canaries that show what a run gives away.
+"""Learning with PyTorch: private training of models, and audits of it by canaries.
 
-`PrivateTraining` and `fit` train by noisy sums of clipped gradients; `ClippedSums` are these sums
-without noise. Canaries doubt any loop, one's own too. Needs `pip install 'unacorda[learning]'`;
-PyTorch is imported where it is used, and `MissingExtra` raised where it is not there.
+`PrivateTraining` and `fit` train by noisy sums of clipped gradients; `ClippedSums` gives these sums
+without noise. Canaries audit any training loop. Install `unacorda[learning]`: PyTorch is imported
+when it is used, and `MissingExtra` is raised if it is not installed.
 """
 
 # SPDX-License-Identifier: Apache-2.0

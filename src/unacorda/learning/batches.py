@@ -1,4 +1,4 @@
-"""Logical batches: the units of a step, in chunks of rows that are computed at once."""
+"""Logical batches: the units of a step, in chunks of rows that are computed together."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -25,7 +25,7 @@ _SPARE_ROOM = 3, 2  # chunks have room for half as many units again as come on a
 
 @dataclass(slots=True)
 class LogicalBatch:
-    """The batch of a step: its number, chunks of its units, what they have summed up to so far.
+    """The batch of a step: its number, the chunks of its units, and their sums so far.
 
     chunks: each with its number among those of all ranks; sums: of the chunks so far; pending: the
     weights of the rows that were given and not yet summed; place: chunks given; states: of
@@ -44,8 +44,9 @@ class LogicalBatch:
     ) -> Any:
         """The rows of the next chunk, by bits of its number; their weights are then pending.
 
-        PyTorch's random numbers, as of dropout, come from a secret seed until these are taken: of
-        known numbers others of the chunk would get those of other places with a unit more in it.
+        PyTorch's random numbers, such as those of dropout, come from a secret seed until the
+        weights are taken. With known numbers, one more unit would shift those of the other units in
+        its chunk.
         """
         if self.pending is not None:
             raise RuntimeError("every batch of a private training needs training.step()")
@@ -60,7 +61,7 @@ class LogicalBatch:
         return moved(batch, device)
 
     def taken(self) -> Any:
-        """The weights that are pending, once; PyTorch's random numbers go on as before them."""
+        """Take the pending weights, once; PyTorch's random numbers continue as before."""
         for source, state in self.states:
             source.set_rng_state(state)
         weights, self.pending, self.states = self.pending, None, []
@@ -81,9 +82,9 @@ def chunks_of(
 ) -> list[tuple[int, NDArray[np.int64]]]:
     """The units of a step by chunks, each with room for `plan.physical` rows; none is empty.
 
-    Each unit draws its chunk by itself. One with more units than it has room for is halved by
-    further bits of theirs, and so on: a unit more changes one chunk, or halves it, and no other.
-    Of share=(rank, ranks) chunks go to ranks in turn; halves stay with the rank of their chunk.
+    Each unit draws its chunk independently. A chunk with too many units is halved by further bits
+    of theirs, and so on. So one more unit changes or halves one chunk, and no other. Of
+    share=(rank, ranks) chunks go to ranks in turn; halves stay with the rank of their chunk.
     """
     rank, ranks = share
     room = plan.physical // plan.rows

@@ -1,4 +1,4 @@
-"""The audit of a training by its own canaries: what one run shows of them, against the promise."""
+"""The audit of a training by its own canaries, compared with the guarantee."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -28,18 +28,18 @@ torch: Any = later("torch")
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingAudit:
-    """A lower bound of epsilon from one run, and the epsilon that was promised.
+    """A lower bound on epsilon from one run, and the guaranteed epsilon.
 
     Attributes
     ----------
     found
-        No smaller epsilon explains the canaries, at the confidence asked for.
+        The lower bound, at the requested confidence.
     promised
-        The epsilon of the promise at the same delta.
+        The epsilon of the guarantee at the same delta.
     delta
-        For which both hold.
+        The delta of both.
     contradicts
-        Whether the first is above the second, so that something in the run is wrong.
+        Whether the lower bound exceeds the guarantee, so that something in the run is wrong.
 
     Examples
     --------
@@ -54,9 +54,9 @@ class TrainingAudit:
 
 
 class CanaryAudit:
-    """Canaries of a training, and the sum of what was released with them in it.
+    """Canaries of a training, and the sum of the releases that include them.
 
-    Raises InvalidParameter where canaries do not take part as units do.
+    Raises InvalidParameter if canaries do not take part as units do.
     """
 
     def __init__(self, canaries: GradientCanaries, plan: TrainingPlan) -> None:
@@ -71,7 +71,7 @@ class CanaryAudit:
         self.seen: dict[str, Tensor] | None = None
 
     def added_to(self, sums: dict[str, Tensor], bits: RandomBits) -> dict[str, Tensor]:
-        """Sums with those canaries that are in, by the coins of everybody."""
+        """Add the included canaries to sums, with the sampling of the units."""
         rate = float(self._plan.batch_size / self._plan.units)
         members = self._canaries.taking_part(rate=rate, bits=bits)
         return dict(zip(sums, self._canaries.added_to(list(sums.values()), members), strict=True))
@@ -86,7 +86,7 @@ class CanaryAudit:
         return {"digest": self._digest(), "seen": self.seen}
 
     def restore(self, state: dict[str, Any] | None) -> None:
-        """Go on from a checkpoint; InvalidParameter where it was one of other canaries."""
+        """Continue from a checkpoint; InvalidParameter if it is one of other canaries."""
         if state is None or state["digest"] != self._digest():
             expected = "those that the training of this checkpoint was begun with"
             raise InvalidParameter("canaries", self._canaries, expected=expected)

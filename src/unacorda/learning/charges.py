@@ -1,4 +1,4 @@
-"""What a training costs an account: its whole budget, once, before a row is read."""
+"""The charge of a training to an account: its whole budget, once, before a row is read."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -18,10 +18,9 @@ __all__ = ["TrainingCharge", "check_terms"]
 
 
 class TrainingCharge:
-    """The budget of a plan, in an account of a ledger, or in that of a session.
+    """The budget of a plan, in an account of a ledger or of a session.
 
-    Raises InvalidParameter where the account protects something else than the plan does: another
-    unit, or tables that differ otherwise.
+    Raises InvalidParameter if the account has another unit or other neighbors than the plan.
     """
 
     def __init__(
@@ -45,9 +44,9 @@ class TrainingCharge:
 
     @property
     def place(self) -> str:
-        """A digest of where the budget is debited: other ledgers may know an account by its name.
+        """A digest of ledger and account, as account names repeat between ledgers.
 
-        Empty where there is none.
+        Empty if there is none.
         """
         if self._ledger is None:
             return ""

@@ -1,11 +1,12 @@
-r"""Checkpoints of a private training: what was done, and how many steps were begun.
+r"""Checkpoints of a private training: its state, and the number of steps begun.
 
-A step is counted on disk before its coins fall, and its number is the label of its coins and its
-noise. So a step that a crash cut off is charged and never drawn again: two sums with one noise
-would show their difference exactly. A training that goes on from a checkpoint draws a new secret
-for independent noise, so that two copies of one checkpoint share none; of correlated noise a run
-and its copy share earlier draws, and one of them alone may go on. The secret of the noise lies in a
-file of its own, for its owner alone: an attacker with it and the weights can subtract the noise.
+A step is counted on disk before its random numbers are drawn, and its number labels its sampling
+and its noise. So a step that a crash interrupts is charged and never drawn again; two sums with the
+same noise would show their difference exactly. A training that continues from a checkpoint draws a
+new secret for independent noise, so two copies of one checkpoint share none. With correlated noise
+a run and its copy share earlier draws, and only one of them may continue. The secret of the noise
+is in a file of its own that only its owner can read: an attacker with it and the weights can
+subtract the noise.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -36,7 +37,7 @@ _SECRET = 32  # bytes
 class Checkpoint:
     """The files of a checkpoint: weights at `path`, and `.begun`, `.key`, `.reserved` next to it.
 
-    One training at a time holds them, by a lock on the count of steps.
+    A lock on the count of steps admits one training at a time.
     """
 
     path: Path
@@ -56,7 +57,7 @@ class Checkpoint:
         return self.path.with_name(self.path.name + ".key")
 
     def start(self, key: NoiseKey, plan: TrainingPlan) -> None:
-        """Write secret, plan and count of a new training; InvalidParameter where one is there."""
+        """Write secret, plan and count of a new training; InvalidParameter if one exists."""
         if self._begun.exists() or self._key.exists() or self.path.exists():
             expected = "resume=True to go on with the training there, or another path"
             raise InvalidParameter("checkpoint", str(self.path), expected=expected)
@@ -70,7 +71,7 @@ class Checkpoint:
         self._lock(create=True)
 
     def key(self) -> NoiseKey:
-        """The secret of the training; InvalidParameter where its files are not all there."""
+        """The secret of the training; InvalidParameter if one of its files is missing."""
         if not (self._begun.exists() and self._key.exists()):
             expected = "the path of a training that was begun with checkpoint=, with all its files"
             raise InvalidParameter("checkpoint", str(self.path), expected=expected)
@@ -78,9 +79,9 @@ class Checkpoint:
         return NoiseKey(held[1 : 1 + _SECRET], held[:1] == b"1")
 
     def resume(self, plan: TrainingPlan, account: str) -> tuple[dict[str, Any] | None, int, bool]:
-        """Hold the files: the state, the steps begun, whether the budget was reserved there.
+        """Lock the files; return the state, the steps begun, whether the budget was reserved.
 
-        InvalidParameter where another training holds them, and for those of another plan.
+        Raises InvalidParameter if another training holds them, and for those of another plan.
         """
         if self._key.read_bytes()[1 + _SECRET :] != _digest(plan):
             expected = "the checkpoint of this very plan: model, numbers, sampling and budget"
@@ -106,7 +107,7 @@ class Checkpoint:
         self._count, self._release = held, weakref.finalize(self, os.close, held)
 
     def close(self) -> None:
-        """Let another training go on from these files."""
+        """Let another training continue from these files."""
         if self._release is not None:
             self._release()
             self._count = None
@@ -143,7 +144,7 @@ class Checkpoint:
         os.replace(part, self.path)
 
     def load(self) -> dict[str, Any] | None:
-        """The state that was saved last, None where none was."""
+        """The last saved state, or None."""
         if not self.path.exists():
             return None
         held: dict[str, Any] = torch.load(self.path, weights_only=True)

@@ -1,8 +1,8 @@
 r"""Ranks: the processes of torch.distributed that train one model together.
 
-Ranks meet under a name before they exchange anything. Where the names differ, since one left a step
-out, or where one has failed, each of them raises, and no sum is exchanged. What is assumed of ranks
-and of their network is in docs/proofs/training.md, section 7.
+Ranks compare a name before they exchange anything. If the names differ, because one skipped a step,
+or if one has failed, each of them raises an error, and no sum is exchanged.
+docs/proofs/training.md, section 7, states the assumptions about ranks and their network.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -41,7 +41,7 @@ class Ranks:
     Raises
     ------
     InvalidParameter
-        For a group that this process is no member of, and for none among several processes.
+        If this process is not a member of the group, and for no group among several processes.
 
     >>> alone = Ranks()
     >>> alone.rank, alone.size, alone.first("number", lambda: 5)
@@ -68,7 +68,7 @@ class Ranks:
 
     @property
     def share(self) -> tuple[int, int]:
-        """The rank and how many there are: every `size`-th chunk of noise is this rank's own."""
+        """The rank and the number of ranks; every `size`-th chunk of noise belongs to this rank."""
         return self.rank, self.size
 
     def first(self, name: str, make: Callable[[], Value]) -> Value:
@@ -87,9 +87,9 @@ class Ranks:
         return own if self.size == 1 else self._meet(name, own)
 
     def same(self, **facts: Any) -> None:
-        """Raise InvalidParameter on every rank where one has other facts than rank 0.
+        """Raise InvalidParameter on every rank if one has other facts than rank 0.
 
-        They are compared by digests, and not shown.
+        They are compared by digests and not shown.
         """
         self._compare(
             {name: _digest(value) for name, value in facts.items()} if self.size > 1 else {},
@@ -97,7 +97,7 @@ class Ranks:
         )
 
     def lead(self, **given: Any) -> None:
-        """Raise InvalidParameter on every rank where one is given what rank 0 lacks."""
+        """Raise InvalidParameter on every rank if another rank has what rank 0 lacks."""
         self._compare(
             {name: "given" for name, value in given.items() if value is not None},
             expected="it on rank 0 only",
@@ -133,7 +133,7 @@ class Ranks:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """An error on this rank is one on every rank, instead of a wait for it."""
+        """Turn an error on this rank into one on every rank, so that none waits for it."""
         try:
             yield
         except Exception as error:
@@ -141,7 +141,7 @@ class Ranks:
             raise
 
     def stop(self, error: Exception) -> None:
-        """End the training of all ranks; they raise RuntimeError where they meet next."""
+        """End the training of all ranks; they raise RuntimeError at their next exchange."""
         if self.size == 1 or self._over:
             return
         # Messages of other errors may show rows.
@@ -185,7 +185,7 @@ class Ranks:
 
 
 def on_all_ranks(method: Method) -> Method:
-    """A method of which an error on one of `self.ranks` is one on all of them."""
+    """A method whose error on one of `self.ranks` is raised on all of them."""
 
     @wraps(method)
     def tried(self: Any, *args: Any, **named: Any) -> Any:

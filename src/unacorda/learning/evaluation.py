@@ -1,8 +1,8 @@
-r"""Evaluation of a model on held-out rows, whose owners are protected as those of training rows.
+r"""Private evaluation of a model on held-out rows.
 
 Each privacy unit has a score s in [0, 1] and contributes the pair (s, 1 - s), of l1 and l2 norm at
-most 1. Both sums get noise, and the mean score is the first over their total: one release gives the
-score and its denominator, also where the number of units is private.
+most 1. Both sums get noise, and the mean score is the first over their total. So one release gives
+the score and its denominator, also if the number of units is private.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -49,13 +49,13 @@ class Evaluation:
     Attributes
     ----------
     value
-        The mean score; NaN where the noise hides the number of units.
+        The mean score; NaN if the noise hides the number of units.
     noise_error
-        The standard deviation that the noise gives it; 0 where the rows are public.
+        Its standard deviation due to the noise; 0 for public rows.
     units
-        Their number, estimated where it is private.
+        Their number, estimated if it is private.
     event
-        What was released; None where the rows are public.
+        The privacy event; None for public rows.
 
     Examples
     --------
@@ -70,19 +70,19 @@ class Evaluation:
 
 
 def hits(output: Tensor, target: Tensor) -> Tensor:
-    """Return 1 where the largest of the outputs, or the sign of the only one, is the target.
+    """Return 1 where the largest output, or the sign of a single one, gives the target.
 
     Parameters
     ----------
     output
-        A tensor of a row of outputs an example, one a class, or one for two classes.
+        A tensor with one row of outputs per example: one per class, or one for two classes.
     target
         The classes: whole numbers, or 0 and 1.
 
     Returns
     -------
     Tensor
-        0 or 1 an example.
+        0 or 1 per example.
 
     Examples
     --------
@@ -96,12 +96,12 @@ def hits(output: Tensor, target: Tensor) -> Tensor:
 
 
 def cross_entropy(output: Tensor, target: Tensor) -> Tensor:
-    """Return the cross entropy of each row in nats; a target beyond the classes is the last.
+    """Return the cross entropy of each row in nats; a target beyond the classes counts as the last.
 
     Parameters
     ----------
     output
-        A tensor of a row of logits an example, one a class.
+        A tensor with one row of logits per example, one per class.
     target
         The classes, whole numbers from 0 on.
 
@@ -124,10 +124,10 @@ def cross_entropy(output: Tensor, target: Tensor) -> Tensor:
 def probabilities(
     model: Any, held_out: Sequence[Any], *, batch_size: int = 256
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the probabilities of classes for held-out rows, and their labels: not for publication.
+    """Return class probabilities and labels of held-out rows; do not publish them.
 
-    They are what `unacorda.inference.score_table(None, scores[:, 1], labels, budget=...)` and
-    `class_tables` release noisy tables of: areas under ROC curves, calibration, confusion matrices.
+    Pass them to `unacorda.inference.score_table(None, scores[:, 1], labels, budget=...)` or
+    `class_tables` for noisy tables: areas under ROC curves, calibration, confusion matrices.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def probabilities(
     Raises
     ------
     InvalidParameter
-        For arguments of another kind, and a model whose output for a row depends on other rows.
+        For arguments that do not fit, and for a model whose output for a row depends on other rows.
 
     Examples
     --------
@@ -197,8 +197,8 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate a model on held-out rows, with noise on the mean of a metric.
 
-    A row's score is assumed to depend on the row and the model alone. The model is in eval mode,
-    all batches have one shape, and made-up rows check that no row moves another's score.
+    A row's score must depend only on the row and the model. The model is in eval mode, all batches
+    have one shape, and made-up rows check that no row changes another's score.
 
     Parameters
     ----------
@@ -209,14 +209,14 @@ def evaluate(
     metric
         From outputs and targets to one number per row, such as `hits` or `cross_entropy`.
     budget
-        PureDP, ApproxDP, ZCDP or GDP; None where the rows are public, which gives the exact mean.
+        PureDP, ApproxDP, ZCDP or GDP; None for public rows, which gives the exact mean.
     bound
         The metric is clamped to [0, bound]; NaN counts as the bound.
     unit
         The privacy unit of each row; a unit's score is the mean over its rows. By default each row
         is a unit.
     neighbors
-        The relation that the guarantee speaks of, `AddRemove` or another.
+        The neighboring relation, `AddRemove` or another.
     batch_size
         How many rows are computed at once.
     ledger, account
@@ -227,13 +227,13 @@ def evaluate(
     Returns
     -------
     Evaluation
-        The mean, its error by the noise, and the event.
+        The mean, its privacy error, and the event.
 
     Raises
     ------
     InvalidParameter
-        Before the charge: for arguments of the wrong kind or shape, and for an account that
-        protects other units.
+        Before the charge: for arguments of the wrong kind or shape, and for an account with another
+        privacy unit.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Canaries that are examples: fair coins put them into a training loop's data or leave them out."""
+"""Canaries that are examples: fair coins decide which of them are in the training data."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -35,7 +35,8 @@ class ExampleCanaries:
     features, targets
         Tensors, one row per canary.
     included
-        The coins, one boolean a canary. Keep them from the attacker until the scores are there.
+        The coins, one boolean per canary. Hide them from the attacker until the scores are
+        computed.
 
     Examples
     --------
@@ -53,10 +54,10 @@ class ExampleCanaries:
     included: Bools
 
     def added_to(self, dataset: Any) -> Any:
-        """Add the canaries that are in to the data, behind them; their order must not matter.
+        """Append the included canaries to the data, whose order must not matter.
 
-        A loop that samples by Poisson's coins takes its rate from public numbers, not from the
-        length of what comes out.
+        A loop with Poisson sampling must take its rate from public numbers, not from the length of
+        the result.
 
         Parameters
         ----------
@@ -66,12 +67,12 @@ class ExampleCanaries:
         Returns
         -------
         Dataset
-            One of such items; of a pair of tensors a `TensorDataset`.
+            A dataset of such items; for a pair of tensors a `TensorDataset`.
 
         Raises
         ------
         InvalidParameter
-            Where the shapes are not those of the canaries.
+            If the shapes are not those of the canaries.
         """
         torch = require("torch", extra="learning")
         features, targets = _stacked("dataset", dataset, count=1)
@@ -104,8 +105,8 @@ class ExampleCanaries:
     ) -> Floats:
         """Score each canary by minus the loss of the trained model.
 
-        What was learned has a small loss. No gradients are kept, and the model judges as in use,
-        without dropout. A loss that is NaN counts as the largest.
+        Learned examples have a small loss. The model is in eval mode, without gradients and
+        dropout. A NaN loss counts as the largest.
 
         Parameters
         ----------
@@ -115,19 +116,19 @@ class ExampleCanaries:
             Of outputs and targets, one number per example, such as
             `torch.nn.CrossEntropyLoss(reduction="none")`.
         initial
-            A `snapshot` from before training, to score by how far each loss fell since.
+            A `snapshot` from before training, to score by the decrease of each loss since then.
         batch
-            How many canaries at once.
+            How many canaries are computed together.
 
         Returns
         -------
         ndarray
-            A score a canary.
+            One score per canary.
 
         Raises
         ------
         InvalidParameter
-            Where all losses are NaN: training diverged.
+            If all losses are NaN: training diverged.
         """
         found = losses(model, loss, self.features, self.targets, at=None, batch=batch)
         if np.isnan(found).all():
@@ -151,7 +152,7 @@ class ExampleCanaries:
     ) -> Floats:
         """Score each canary by how much of its clipped gradient is in the updates.
 
-        A gradient that is not finite gives NaN, which every audit refuses.
+        A gradient that is not finite gives NaN, which audits refuse.
 
         Parameters
         ----------
@@ -159,22 +160,22 @@ class ExampleCanaries:
             A tensor for each trained parameter: the sum of the noisy gradients (`watch`), or how
             far training moved (`movement`).
         model
-            One without hooks, as engines put into one: a copy from before, with
+            A model without hooks, as training engines add them: a copy from before, with
             `initial=snapshot(model)`.
         loss
             Of outputs and targets, one number per example.
         initial
-            A `snapshot` of the parameters at which gradients are taken, None for those of the model
-            now.
+            A `snapshot` of the parameters at which gradients are computed; None for the current
+            ones.
         norm
             At which gradients are clipped.
         batch
-            How many canaries' gradients are held at once.
+            How many canaries' gradients are in memory together.
 
         Returns
         -------
         ndarray
-            A score a canary.
+            One score per canary.
 
         Raises
         ------
@@ -198,9 +199,9 @@ class ExampleCanaries:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class WithCanaries:
-    """A map-style dataset, and canaries behind its items.
+    """A map-style dataset, followed by canaries.
 
-    kind: the type of the targets where these are numbers and no tensors, for both to go together.
+    kind: the type of the targets if these are numbers, not tensors, so that both match.
     """
 
     dataset: Any
@@ -224,13 +225,13 @@ class WithCanaries:
 
 
 def canaries(examples: Any, *, bits: RandomBits | None = None) -> ExampleCanaries:
-    """Make canaries of examples of one's own, each with a fair coin of its own.
+    """Make canaries from given examples, each with a fair coin.
 
     Parameters
     ----------
     examples
         A map-style dataset whose items are pairs of a tensor and a target, or a pair of tensors.
-        None of them may be in the data that are trained on.
+        None of them may be in the training data.
     bits
         Of the coins; by default a secure source.
 
@@ -261,14 +262,15 @@ def canaries(examples: Any, *, bits: RandomBits | None = None) -> ExampleCanarie
 
 
 def mislabelled(examples: Any, *, count: int, bits: RandomBits | None = None) -> ExampleCanaries:
-    """Take examples of one's data with labels that are not theirs, which a model has to memorize.
+    """Take examples with wrong labels, which a model has to memorize.
 
     Parameters
     ----------
     examples
-        As for `canaries`, at least `count` that are not trained on.
+        As for `canaries`, at least `count` that are not in the training data.
     count
-        How many to take, the first ones. Each gets another label that occurs among them, at random.
+        How many to take, from the first on. Each gets another label that occurs among them, at
+        random.
     bits
         Of the labels and the coins; by default a secure source.
 
@@ -280,7 +282,7 @@ def mislabelled(examples: Any, *, count: int, bits: RandomBits | None = None) ->
     Raises
     ------
     InvalidParameter
-        For examples of another kind, too few of them, and labels of one kind alone.
+        For examples of another kind, too few of them, and labels that are all equal.
 
     Examples
     --------

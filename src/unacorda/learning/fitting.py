@@ -34,18 +34,18 @@ def fit(
     loss
         A function of outputs and targets that gives one number per example.
     dataset
-        As `PrivateTraining` takes it; the last of a row is the target.
+        As for `PrivateTraining`; the last entry of a row is the target.
     optimizer
         By default Adam with a rate of 0.01.
     progress
-        Show steps on standard error, and the last mean loss where `losses=` is among the options.
+        Show steps on standard error, and the last mean loss if `losses=` is among the options.
     **options
-        As `PrivateTraining` takes them: the budget, units, batch_size and others.
+        As for `PrivateTraining`: the budget, units, batch_size and others.
 
     Returns
     -------
     PrivateTraining
-        When it is over, its hooks taken off.
+        The finished training, with its hooks removed.
 
     Raises
     ------

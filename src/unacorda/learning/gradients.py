@@ -1,7 +1,7 @@
-r"""Canaries that are gradients: directions of their own, which need no data.
+r"""Canaries that are gradients: directions that need no data.
 
-Training by noisy sums of clipped per-example gradients may add those of canaries that stand for no
-example. Nothing tells more of a coin: the noise along its direction is all that hides it.
+Training by noisy sums of clipped per-example gradients may add gradients of canaries without an
+example. They are the most revealing canaries: only the noise along its direction hides a coin.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -34,12 +34,12 @@ Whole = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class GradientCanaries:
-    """Gradients of canaries, at right angles to each other, and their coins.
+    """Orthogonal gradients of canaries, and their coins.
 
     Attributes
     ----------
     included
-        One coin a canary; keep it from the attacker until the scores are there.
+        One coin per canary. Hide them from the attacker until the scores are computed.
     shapes
         Of the trained parameters.
     places, entries
@@ -61,19 +61,19 @@ class GradientCanaries:
     entries: Floats
 
     def taking_part(self, *, rate: float = 1.0, bits: RandomBits | None = None) -> Whole:
-        """Draw the canaries of the next batch among those that are in.
+        """Draw the canaries of the next batch among the included ones.
 
         Parameters
         ----------
         rate
-            Of Poisson sampling, that of the examples; 1 where every step sees everybody.
+            The rate of Poisson sampling, as for the examples; 1 if every step uses all of them.
         bits
             Random bits, from the system by default.
 
         Returns
         -------
         ndarray
-            The places of those that take part.
+            The positions of those that take part.
 
         Raises
         ------
@@ -151,8 +151,8 @@ class GradientCanaries:
     def scored_by_projection(self, updates: Sequence[Tensor]) -> Floats:
         """Score each canary by how much of its gradient is in the updates.
 
-        What is known of the other people's gradients may be subtracted: the guarantee holds against
-        an attacker who knows everybody else.
+        Known gradients of other people may be subtracted: the guarantee holds against an attacker
+        who knows all others.
 
         Parameters
         ----------
@@ -163,7 +163,7 @@ class GradientCanaries:
         Returns
         -------
         ndarray
-            A score a canary.
+            One score per canary.
 
         Raises
         ------
@@ -217,7 +217,7 @@ def dirac(
     coordinates: ArrayLike | None = None,
     bits: RandomBits | None = None,
 ) -> GradientCanaries:
-    """Make gradients that point each along one parameter of a model.
+    """Make gradients along single parameters of a model.
 
     They are those of `unacorda.audit.dirac`, for PyTorch.
 
@@ -226,12 +226,11 @@ def dirac(
     model
         A module, or the tensors that are trained.
     count
-        How many, at most as many as it has numbers to train.
+        How many, up to the number of trained parameters.
     norm
         Their length in the l2 norm, above 0, which is that of clipping.
     coordinates
-        A whole number a canary: its place among all parameters laid in one line; by default drawn
-        at random.
+        The position of each canary in the flattened parameters, a whole number; by default random.
     bits
         Of the places and the coins; by default a secure source.
 
@@ -243,7 +242,7 @@ def dirac(
     Raises
     ------
     InvalidParameter
-        For numbers out of their range, and for places that repeat.
+        For numbers out of their range, and for repeated positions.
 
     Examples
     --------
@@ -282,11 +281,10 @@ def scattered(
     norm: float = 1.0,
     bits: RandomBits | None = None,
 ) -> GradientCanaries:
-    """Make gradients in random directions at right angles, each over a share of all parameters.
+    """Make random orthogonal gradients, each over a share of all parameters.
 
-    Every canary is given as many parameters as every other, drawn at random, with random signs:
-    what the data do to them averages out, where one parameter alone may be moved by the data far
-    more than by a canary.
+    Every canary has equally many parameters, drawn at random, with random signs. So the effect of
+    the data averages out; a single parameter may be changed far more by the data than by a canary.
 
     Parameters
     ----------

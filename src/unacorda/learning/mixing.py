@@ -1,4 +1,4 @@
-"""Whether a model mixes examples, tried on made-up rows together and one by one."""
+"""Tests on made-up rows, together and one by one, whether a model mixes examples."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -22,14 +22,14 @@ _ALIKE: Final = 1e-3
 
 
 def check_mixing(model: Any, clipped: ClippedSums, made_up: Callable[[int], Any]) -> None:
-    """Raise InvalidParameter where outputs or gradients of an example hang on the others.
+    """Raise InvalidParameter if outputs or gradients of an example depend on the others.
 
-    Likewise where a forward pass changes buffers of the model.
+    The same if a forward pass changes buffers of the model.
 
-    made_up: from a number to that many rows that hold nothing of the data. Dropout is off, and the
-    state of torch's random numbers and the model's mode are as before. A list ends in targets; of a
-    dictionary the model gets the parts that it has parameters for, or all as one. Outputs are
-    tensors with examples first, also in lists and dictionaries; a model without any is not tried.
+    made_up: from a number to that many rows, independent of the data. Dropout is off, and the state
+    of torch's random numbers and the model's mode are restored. A list ends with the targets. From
+    a dictionary the model gets the parts that it has parameters for, or all as one. Outputs are
+    tensors with examples first, also in lists and dictionaries; a model without any is not tested.
     """
     batch = made_up(_ROWS)
     device = next(iter(clipped.trained.values())).device

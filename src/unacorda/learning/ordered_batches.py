@@ -1,4 +1,4 @@
-r"""Batches of data in order, without samples: each unit once an epoch, always at the same place.
+r"""Batches of data in order, without sampling: each unit once per epoch, always at the same step.
 
 Proof: docs/proofs/training_noise.md, section 6.
 """
@@ -27,11 +27,11 @@ _INDEPENDENT: Final = Banded(bands=1)
 
 @dataclass(frozen=True, kw_only=True)
 class OrderedBatches(Sampling):
-    """No samples: batches are units in a row, in the order of the data, the same in each epoch.
+    """Batches of consecutive units in the order of the data, the same in each epoch.
 
-    With `unit=` the order is that of the ids. The last batch of an epoch may be smaller, and its
-    sum too is divided by batch_size. Under ZeroOut or ReplaceOne, where a unit keeps its place; one
-    that is removed would move all later units to other batches.
+    There is no sampling. With `unit=` the order is that of the ids. The last batch of an epoch may
+    be smaller, and its sum is also divided by batch_size. It needs ZeroOut or ReplaceOne, where a
+    unit keeps its position; removing one would move all later units to other batches.
 
     Source: Kairouz et al. 2021, arXiv:2103.00039 (DP-FTRL); Denisov et al. 2022, arXiv:2202.08312;
     Choquette-Choo et al. 2023, arXiv:2211.06530.
@@ -39,7 +39,7 @@ class OrderedBatches(Sampling):
     Parameters
     ----------
     noise
-        Of bands or of buffers, which `noise=` of a training sets.
+        The noise with bands or buffers; `noise=` of a training sets it.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class OrderedBatches(Sampling):
 
     @staticmethod
     def epoch(units: int, batch_size: int) -> Fraction:
-        """Steps from one use of a unit to the next: batches of an epoch, the last one counted."""
+        """The number of steps from one use of a unit to the next: the batches of an epoch."""
         return Fraction(-(-units // batch_size))
 
     def check(self, of: Batches, neighbors: Neighbors) -> None:
@@ -73,7 +73,7 @@ class OrderedBatches(Sampling):
 
     @property
     def correlated(self) -> Correlated | None:
-        """The noise, but where it has one band."""
+        """The noise, unless it has only one band."""
         return None if self.noise == _INDEPENDENT else self.noise
 
     def fitted(self, of: Batches) -> OrderedBatches:
@@ -84,7 +84,7 @@ class OrderedBatches(Sampling):
         return replace(self, noise=self.noise.fitted(steps=of.steps, separation=separation))
 
     def event(self, noise: Event, alone: Event, of: Batches) -> Event:
-        """The matrix mechanism with a participation in each epoch, always at the same place."""
+        """The matrix mechanism with one participation per epoch, always at the same step."""
         del alone
         if not isinstance(noise, Gaussian):
             raise InvalidParameter("noise", noise, expected="a Gaussian event")

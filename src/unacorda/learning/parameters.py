@@ -1,7 +1,7 @@
-"""The trained parameters of a model as one list of tensors: where they were, and what moved them.
+"""The trained parameters of a model as one list of tensors, and their changes.
 
-Wherever this room speaks of a gradient, an update or a movement it is such a list: a tensor for
-each parameter that is trained, of its shape, in the order of `model.parameters()`.
+In this package a gradient, an update or a movement is such a list: a tensor for each trained
+parameter, of its shape, in the order of `model.parameters()`.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -42,7 +42,7 @@ Shapes = tuple[tuple[int, ...], ...]
 def trained(model: nn.Module | Iterable[Tensor]) -> list[Tensor]:
     """The parameters that are trained: those of a module that require gradients, or those given.
 
-    Raises InvalidParameter where there are none, or something else is among them.
+    Raises InvalidParameter if there are none, or if one is not a parameter.
     """
     torch = require("torch", extra="learning")
     if isinstance(model, torch.nn.Module):
@@ -59,7 +59,7 @@ def trained(model: nn.Module | Iterable[Tensor]) -> list[Tensor]:
 
 
 def snapshot(model: nn.Module | Iterable[Tensor]) -> list[Tensor]:
-    """Copy the trained parameters as they are now; take one before training.
+    """Copy the current trained parameters; call it before training.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def snapshot(model: nn.Module | Iterable[Tensor]) -> list[Tensor]:
     Returns
     -------
     list of Tensor
-        One a parameter.
+        One per parameter.
 
     Examples
     --------
@@ -82,22 +82,22 @@ def snapshot(model: nn.Module | Iterable[Tensor]) -> list[Tensor]:
 
 
 def movement(start: Sequence[Tensor], model: nn.Module | Iterable[Tensor]) -> list[Tensor]:
-    """Compute the start minus where the parameters are now: what training followed.
+    """Compute the start minus the current parameters.
 
-    Descent moves against gradients, so that a gradient that was used has a positive product with
-    this. Momentum and adaptive steps blur it; `watch` sees what they were fed.
+    Descent moves against gradients, so a gradient that was used has a positive product with this
+    difference. Momentum and adaptive steps blur it; `watch` sees the optimizer's inputs.
 
     Parameters
     ----------
     start
-        What `snapshot` gave.
+        The result of `snapshot`.
     model
         The same model, after training.
 
     Returns
     -------
     list of Tensor
-        One a parameter.
+        One per parameter.
 
     Raises
     ------
@@ -153,16 +153,16 @@ class Watched:
 
 
 def watch(optimizer: optim.Optimizer, model: nn.Module | Iterable[Tensor]) -> Watched:
-    """Sum up `parameter.grad` as it is when the optimizer steps: what private training releases.
+    """Sum up `parameter.grad` at each optimizer step, which is what private training releases.
 
-    A step in which a parameter has no gradient adds nothing to it. A step that is given a closure,
-    which has yet to compute the gradients, raises InvalidParameter.
+    A parameter without a gradient adds nothing. A step with a closure, which computes the gradients
+    only then, raises InvalidParameter.
 
     Parameters
     ----------
     optimizer
-        Any of PyTorch's. Of one that wraps another as its `original_optimizer`, and adds the noise,
-        the inner one is watched.
+        Any optimizer of PyTorch. If it wraps another as its `original_optimizer` and adds the
+        noise, the inner one is watched.
     model
         The module that it trains, or the tensors.
 
@@ -174,7 +174,7 @@ def watch(optimizer: optim.Optimizer, model: nn.Module | Iterable[Tensor]) -> Wa
     Raises
     ------
     InvalidParameter
-        For what is no optimizer of PyTorch.
+        For a value that is not an optimizer of PyTorch.
 
     Examples
     --------

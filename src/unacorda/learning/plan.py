@@ -1,4 +1,4 @@
-r"""The plan of a private training: all that is public of it, before a row is read."""
+r"""The plan of a private training: its public facts, before a row is read."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -46,12 +46,12 @@ _CRASHES = 100  # of a hundred steps one is planned for again
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingPlan:
-    """What a training will do, and what it costs: free to look at.
+    """What a training will do, and its cost; computing it is free.
 
     Attributes
     ----------
     units, batch_size, steps
-        Stated and public.
+        The stated, public numbers.
     epochs
         How often a unit takes part on average.
     sampling
@@ -59,34 +59,34 @@ class TrainingPlan:
     noise_multiplier
         The noise over the sensitivity of a sum.
     sensitivity
-        The l2 norm of what a unit adds to a sum, at most.
+        The largest l2 norm of what a unit adds to a sum.
     noise
-        The standard deviation of the noise in a coordinate of the sum, of the first step where the
-        bound follows norms.
+        The standard deviation of the noise in a coordinate of the sum; if the bound is adaptive,
+        that of the first step.
     event, budget, neighbors
         What is promised.
     unit
         In words.
     by_unit
-        Whether units are given, and no single rows.
+        Whether units are given, in place of single rows.
     rows
-        Of one unit in a step, at most.
+        The most rows of one unit in a step.
     dataset
         Types and shapes of a row.
     clip
         The bound, in words.
     physical
-        Rows that are computed at once.
+        How many rows are computed together.
     spare
-        Of the steps, those that are taken only where a crash cut others off.
+        How many of the steps are reserved to replace those that a crash interrupts.
     losses
         How losses are shown, if they are.
     comparison
-        Predicted errors of correlated noise, where the noise was chosen by them.
+        Predicted errors of correlated noise, if the noise was chosen by them.
     rules
         How gradients of each module are found.
     conditions
-        What has to hold, in words.
+        The conditions of the guarantee, in words.
 
     Examples
     --------
@@ -145,7 +145,7 @@ class TrainingPlan:
         return self.noise_multiplier * self.sensitivity
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in plain values, as it stands in the record of a release."""
+        """All fields as plain values, as in the record of a release."""
         return {
             "units": self.units,
             "batch_size": self.batch_size,
@@ -169,7 +169,7 @@ class TrainingPlan:
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """What people want to know of it, as pairs of a name and a text."""
+        """The main facts, as pairs of a name and a text."""
         average = "" if isinstance(self.sampling, OrderedBatches) else " on average"
         spread = f"{self.noise / self.batch_size:.3g} in each coordinate of the mean gradient"
         found = [
@@ -216,9 +216,9 @@ class TrainingRecord:
     plan
         The plan, in plain values.
     steps
-        How many were taken.
+        How many steps were taken.
     secure
-        Whether noise and coins came from secure bits; without them the weights are not private.
+        Whether noise and sampling used secure bits; otherwise the weights are not private.
 
     Examples
     --------
@@ -252,8 +252,8 @@ def planned(
 ) -> TrainingPlan:
     """The plan with the least noise that keeps the budget.
 
-    Raises InvalidParameter for numbers that do not fit, and for a budget that no noise keeps; it
-    names one that would do.
+    Raises InvalidParameter for numbers that do not fit, and for a budget that no noise keeps; the
+    message names one that is possible.
     """
     sampling.check_relation(neighbors)
     if units is None:
@@ -354,7 +354,7 @@ def _least_noise(
 
 
 def sampling_of(sampling: Sampling | None, noise: Correlated | str | None) -> Any:
-    """The sampling scheme that noise and sampling ask for together."""
+    """The sampling scheme for the given noise and sampling."""
     if sampling is not None and not isinstance(sampling, Sampling):
         expected = "such as learning.PoissonSampling()"
         raise InvalidParameter("sampling", sampling, expected=expected)
@@ -391,10 +391,10 @@ def least_error(plan: TrainingPlan) -> tuple[tuple[NoiseChoice, ...], Sampling]:
 
 
 def check_followed(plan: TrainingPlan, *, noise: Any, canaries: Any) -> None:
-    """Raise InvalidParameter for what needs one bound in all steps, where the bound follows norms.
+    """Raise InvalidParameter for options that do not fit an adaptive bound.
 
-    Correlated noise takes earlier noise back, which has to have the scale of the step's own; a
-    canary's norm has to be below the bound of every step.
+    Correlated noise subtracts earlier noise, which must have the scale of the step's own. A
+    canary's norm must be below the bound of every step.
     """
     if noise is not None or plan.sampling.correlated is not None:
         expected = f"None with {plan.clip}: correlated noise needs one bound in all steps"

@@ -1,8 +1,8 @@
-r"""Which units take part in which step, and the event of all steps together.
+r"""Sampling schemes: which units take part in which step, and the event of all steps.
 
-A sampling scheme knows its rate and nothing else does, so that what is drawn is what is priced.
-Coins are 64-bit words below a whole number, and the event has the fraction that this number is of
-2^64; of most words one byte is drawn, which decides. Source: docs/proofs/training.md, section 1.
+Only the sampling scheme has its rate, so the same rate is drawn and priced. A coin compares a
+64-bit word with a whole number, and the event has that number over 2^64; for most words one byte
+decides. Source: docs/proofs/training.md, section 1.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -63,7 +63,7 @@ class Sampling(ABC):
     Attributes
     ----------
     conditions
-        What has to hold in addition, in words.
+        Further conditions of the guarantee, in words.
 
     Examples
     --------
@@ -135,7 +135,7 @@ class Sampling(ABC):
         return None
 
     def fitted(self, of: Batches) -> Sampling:
-        """Return the scheme for the numbers of a training, with all that is left open.
+        """Return the scheme for the numbers of a training, with all open choices made.
 
         Parameters
         ----------
@@ -145,7 +145,7 @@ class Sampling(ABC):
         Returns
         -------
         Sampling
-            The scheme itself where nothing is open.
+            The scheme itself if no choice is open.
         """
         del of
         return self
@@ -157,21 +157,21 @@ class Sampling(ABC):
         Parameters
         ----------
         noise
-            Of one step where units are sampled, in terms of adding or removing one.
+            The event of one step if units are sampled, for adding or removing one.
         alone
-            Of one step where all take part, in terms of what neighbors differ in.
+            The event of one step if all take part, for the given relation.
         of
             The numbers of the training.
 
         Returns
         -------
         Event
-            What an accountant prices.
+            An event for an accountant.
         """
 
     @abstractmethod
     def draws(self, population: int, of: Batches, bits: BitsOf) -> Draws:
-        """Return a function of the step that gives the places of its units, rising.
+        """Return a function from a step to the positions of its units, rising.
 
         Parameters
         ----------
@@ -180,7 +180,7 @@ class Sampling(ABC):
         of
             The numbers of the training.
         bits
-            Random bits of a step, or of -1 where the scheme draws all steps at once.
+            Random bits of a step, or of -1 if the scheme draws all steps together.
 
         Returns
         -------
@@ -191,7 +191,7 @@ class Sampling(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class PoissonSampling(Sampling):
-    """Each unit takes part in each step by a coin of its own, of rate batch_size / units.
+    """Each unit takes part in each step independently, at the rate batch_size / units.
 
     Source: Abadi et al. 2016, arXiv:1607.00133.
 
@@ -213,7 +213,7 @@ class PoissonSampling(Sampling):
         Returns
         -------
         Fraction
-            Never above the rate that was asked for.
+            Never above the requested rate.
         """
         return Fraction(of.batch_size * _WORDS // of.units, _WORDS)
 
@@ -230,7 +230,7 @@ class PoissonSampling(Sampling):
 
 @dataclass(frozen=True, kw_only=True)
 class FullBatch(Sampling):
-    """Every unit takes part in every step: no coins, the least noise where it can be computed.
+    """Every unit takes part in every step: no sampling, and the least noise if it is affordable.
 
     Examples
     --------
@@ -239,7 +239,7 @@ class FullBatch(Sampling):
     """
 
     def check(self, of: Batches, neighbors: Neighbors) -> None:
-        """Raise InvalidParameter where the batch is not everybody."""
+        """Raise InvalidParameter if the batch size is not the number of units."""
         Sampling.check(self, of, neighbors)
         if of.batch_size != of.units:
             expected = f"units={of.units}, everybody"
@@ -258,7 +258,7 @@ class FullBatch(Sampling):
 
 @dataclass(frozen=True, kw_only=True)
 class FixedSizeSampling(Sampling):
-    """Draws exactly batch_size units without replacement in each step; for ReplaceOne alone.
+    """Draws exactly batch_size units without replacement in each step; for ReplaceOne only.
 
     Source: Balle, Barthe, Gaboardi 2018, arXiv:1807.01647 (sampling without replacement).
 
@@ -281,7 +281,7 @@ class FixedSizeSampling(Sampling):
         return noise.fixed_size_sampled(size=of.batch_size, population=of.units) * of.steps
 
     def draws(self, population: int, of: Batches, bits: BitsOf) -> Draws:
-        """Those with the smallest words, drawn again in the rare case that two are equal."""
+        """The units with the smallest words, drawn again in the rare case of equal ones."""
         size = of.batch_size
 
         def drawn(step: int) -> Whole:
@@ -305,8 +305,8 @@ class AllocatedSteps(Sampling):
     Parameters
     ----------
     uses
-        In how many steps a unit takes part, exactly. None for as many as keep the batch on average:
-        steps * batch_size / units, which has to be a whole number.
+        The exact number of steps in which a unit takes part. None for the number that gives the
+        average batch size: steps * batch_size / units, which must be a whole number.
 
     Examples
     --------
@@ -317,7 +317,7 @@ class AllocatedSteps(Sampling):
     uses: int | None = None
 
     def check(self, of: Batches, neighbors: Neighbors) -> None:
-        """Raise InvalidParameter where the batch size and the number of uses do not agree."""
+        """Raise InvalidParameter if the batch size and the number of uses do not agree."""
         Sampling.check(self, of, neighbors)
         uses = self._uses(of)
         if uses != int(uses) or not 1 <= uses <= of.steps:
@@ -332,13 +332,13 @@ class AllocatedSteps(Sampling):
         return Fraction(of.steps * of.batch_size, of.units)
 
     def event(self, noise: Event, alone: Event, of: Batches) -> Event:
-        """The noise at every step, of which each unit has some."""
+        """The noise at every step, a part of which applies to each unit."""
         del alone
         uses = int(self._uses(of))
         return noise.randomly_allocated(steps=of.steps, uses=uses)
 
     def draws(self, population: int, of: Batches, bits: BitsOf) -> Draws:
-        """The units that have a step among theirs; the steps of all are drawn at the first one."""
+        """The units that have drawn a step; the steps of all are drawn at the first one."""
         uses, steps = int(self._uses(of)), of.steps
 
         @cache
@@ -361,10 +361,10 @@ class AllocatedSteps(Sampling):
 
 @dataclass(frozen=True, kw_only=True)
 class CyclicSampling(Sampling):
-    """Poisson samples of the groups of units in turn, for noise that is correlated over `bands`.
+    """Poisson samples of groups of units in turn, for noise that is correlated over `bands`.
 
-    Each unit draws its group among `bands`, by itself; step t takes units of group t mod `bands`
-    alone, at `bands` times the rate.
+    Each unit draws one of `bands` groups independently. Step t samples only from group t mod
+    `bands`, at `bands` times the rate.
 
     Source: Choquette-Choo et al. 2023 (BandMF).
 
@@ -397,7 +397,7 @@ class CyclicSampling(Sampling):
         Returns
         -------
         Fraction
-            Never above the rate that was asked for.
+            Never above the requested rate.
         """
         return Fraction(of.batch_size * self.bands * _WORDS // of.units, _WORDS)
 

@@ -1,8 +1,8 @@
 r"""Private choice of hyperparameters: the best of a random number of private trainings.
 
-A try draws a candidate, trains it and scores it on held-out rows, both with noise. The best of K
-tries leaves; K, the other models and their scores do not. As K is random and never shown, many
-tries cost little more than one. What is promised, and why, is in docs/proofs/training.md.
+A try draws a candidate, trains it and scores it on held-out rows, both with noise. Only the best of
+K tries is released; K, the other models and their scores are not. As K is random and never shown,
+many tries cost little more than one. docs/proofs/training.md has the guarantee and its proof.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -42,18 +42,18 @@ _BEST: Final = "the best of a random number of trainings, which is not shown, as
 
 @dataclass(frozen=True, kw_only=True)
 class SearchResult:
-    """The best try of a search. Its training and its score state the promise of the whole search.
+    """The best try of a search; its training and its score state the guarantee of the whole search.
 
     Attributes
     ----------
     candidate
-        Which it was.
+        The chosen candidate.
     training
-        The training, over, its hooks taken off.
+        The finished training, with its hooks removed.
     score
-        On held-out rows; a little too good, as it is the best of several.
+        The score on held-out rows; a little too good, as it is the best of several.
     plan
-        Of the search.
+        The plan of the search.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def plan_search(
     Returns
     -------
     SearchPlan
-        What the search will cost, and what each try may.
+        The cost of the search and the budget of each try.
 
     Raises
     ------
@@ -149,10 +149,10 @@ def search(
     session: Any = None,
     bits: RandomBits | None = None,
 ) -> SearchResult:
-    r"""Search privately for the hyperparameters whose model does best on held-out rows.
+    r"""Search privately for the best hyperparameters on held-out rows.
 
-    A run that fails on the rows, for whatever cause, has the worst score. The duration depends on
-    the number of tries, which no guarantee covers: do not publish it, nor what is printed inside.
+    A run that fails on the rows, for any cause, has the worst score. The duration depends on the
+    number of tries, and no guarantee covers it: do not publish it, nor any output of the tries.
 
     Source: Liu and Talwar 2019, arXiv:1811.07971; Papernot and Steinke 2022, arXiv:2110.03620;
     docs/proofs/selection.md; docs/proofs/training.md, section 6.
@@ -160,11 +160,12 @@ def search(
     Parameters
     ----------
     make
-        From a candidate, a budget and bits to a `PrivateTraining` of a new model that has taken no
-        step, with this budget and these bits, and without a ledger or a checkpoint. It may look at
-        the number of rows, but not at what is in them. PyTorch's random numbers are new in a try.
+        A function from a candidate, a budget and bits to a `PrivateTraining` of a new model with
+        this budget and these bits. The training must have taken no step, and have no ledger and no
+        checkpoint. The function may read the number of rows, but not their values. PyTorch's random
+        numbers are new in each try.
     candidates
-        Settings of any kind, such as dictionaries; a try draws one of them, each as likely.
+        Settings of any kind, such as dictionaries; a try draws one of them uniformly.
     loss
         From outputs and targets to one number per example, as for `fit`.
     held_out, metric, bound, unit
@@ -172,15 +173,15 @@ def search(
     budget
         ApproxDP with a delta, for the whole search.
     tries, shape
-        The mean number of tries, and the shape of its law, a truncated negative binomial one: 1 is
-        geometric; 0 is logarithmic, which costs less and more often makes one try alone.
+        The mean number of tries, and the shape of its distribution, a truncated negative binomial:
+        1 is geometric; 0 is logarithmic, which costs less and more often makes only one try.
     minimize
         Whether the smallest score wins, as for a loss.
     share
-        Of the budget's mu^2, for the score of one try.
+        The share of the budget's mu^2 for the score of one try.
     ledger, account, session
-        A ledger and the name of an account, or a session in place of both, which is charged whole
-        before a row is read.
+        A ledger and the name of an account, or a session in place of both. The whole budget is
+        charged before a row is read.
     bits
         Omit it for secure noise; `SeededBits` makes a search reproducible, and not private.
 
@@ -192,9 +193,9 @@ def search(
     Raises
     ------
     InvalidParameter
-        Before a row is read, also for trainings that `make` may not return.
+        Before a row is read; also for trainings that `make` must not return.
     FitFailed
-        Where the best try failed on the rows. The budget stays spent.
+        If the best try failed on the rows. The budget stays spent.
 
     Examples
     --------

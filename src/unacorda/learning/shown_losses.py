@@ -1,4 +1,4 @@
-r"""Losses that a training shows: a noisy mean of each step, in one vector with its gradients."""
+r"""Noisy mean losses of training steps, in one vector with the gradients."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -27,9 +27,9 @@ LOSS: Final = "."
 class ShownLosses:
     """Shows the mean loss of each step with noise, for a share of the step's precision.
 
-    A step releases the sum of its units' losses with its gradients, as one vector, so that it stays
-    one Gaussian mechanism of the same price, whose gradients have 1 / sqrt(1 - spent) times the
-    noise. Losses are clipped to [0, largest], and the mean is over the public batch size.
+    A step releases the sum of its units' losses and its gradients as one vector. So it remains one
+    Gaussian mechanism of the same price, and its gradients have 1 / sqrt(1 - spent) times the
+    noise. Losses are clipped to [0, largest], and the mean divides by the public batch size.
 
     Source: docs/proofs/training.md, section 3 (one vector, as Andrew, Thakkar, McMahan, Ramaswamy
     2021, arXiv:1905.03871, have for counts).
@@ -37,7 +37,7 @@ class ShownLosses:
     Parameters
     ----------
     largest
-        A loss above it counts as it, as does one that is no number; above 0.
+        The clipping bound of losses, above 0; NaN counts as this.
     spent
         The share of a step's precision, 1 / sigma^2, that the losses have, between 0 and 1.
 
@@ -89,7 +89,7 @@ class ShownLosses:
         Returns
         -------
         float
-            What the sum of both moves by, at most.
+            The sensitivity of the sum of both.
         """
         return math.nextafter(norm / math.sqrt(1 - self.spent) * (1 + 1e-15), math.inf)
 
@@ -103,8 +103,8 @@ class ShownLosses:
         Parameters
         ----------
         losses, weights
-            Of the rows of a unit in a row of them; a unit whose rows all have weight 0 is not
-            there.
+            One row per unit, with an entry for each of its rows; a unit whose rows all have weight
+            0 is absent.
         norm
             That of a unit's gradient, at most.
 
@@ -120,7 +120,7 @@ class ShownLosses:
         return total
 
     def mean(self, released: float, *, norm: float, batch_size: int) -> float:
-        """Return the mean loss that a released sum stands for, within [0, largest].
+        """Return the mean loss of a released sum, within [0, largest].
 
         Parameters
         ----------

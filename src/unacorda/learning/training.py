@@ -1,8 +1,8 @@
 r"""Private training of a PyTorch model: noisy sums of clipped gradients of sampled units.
 
 A plain loop changes in three places: the loader becomes a `PrivateTraining`, the loss keeps one
-number an example, and zero_grad, backward and step become one call. What is promised, and what is
-assumed, is in docs/proofs/training.md.
+number per example, and zero_grad, backward and step become one call. docs/proofs/training.md has
+the guarantee and its assumptions.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -63,7 +63,7 @@ CONDITIONS: Final = (
 
 
 class PrivateTraining:
-    """Trains a model by noisy sums of clipped gradients, within a budget that is reserved whole.
+    """Trains a model by noisy sums of clipped gradients within a budget.
 
     Source: Abadi et al. 2016, arXiv:1607.00133; docs/proofs/training.md.
 
@@ -76,65 +76,66 @@ class PrivateTraining:
     budget
         A guarantee, such as ApproxDP(2, 1e-6), or session.remaining.
     units
-        How many units there are, as far as it is public; needed under AddRemove, where the true
-        number is private.
+        The public number of units; needed under AddRemove, where the true number is private.
     batch_size
-        Units in a step on average; the public number that sums are divided by.
+        The average number of units in a step; sums are divided by this public number.
     epochs, steps
-        One of them.
+        The length of the training; give one of them.
     clip
         The norm that gradients of units are clipped to, or a `ClippingBound`.
     sampling
         `PoissonSampling()` by default.
     noise
         `Banded(bands=8)` correlates the noise of 8 steps and samples groups of units in turn;
-        "auto" takes those of the least predicted error, which `plan` shows, or none. With
-        `sampling=OrderedBatches()` there are no groups, and `Buffered()` too.
+        "auto" chooses the least predicted error, which `plan` shows, or independent noise. With
+        `sampling=OrderedBatches()` there are no groups, and `Buffered()` is possible too.
     unit, rows
-        The unit of each row, such as a person's id, and how many rows of a unit a step holds at
-        most; left out, each row is a unit.
+        The unit of each row, such as a person's id, and the most rows of a unit in a step. By
+        default each row is a unit.
     neighbors
         AddRemove, ReplaceOne or ZeroOut.
     physical
         Rows that are computed at once.
     arithmetic
-        Of the sums: "float64", or the faster "float32", with more of a unit's rounding to cover:
-        0.8 % more noise for 256 units at once, a sixteenth of it for 64, 1.6 % for 512 and more.
+        The arithmetic of the sums: "float64", or the faster "float32", which adds noise to cover
+        its rounding: 0.8 % more for 256 units together, a sixteenth of that for 64, 1.6 % for 512
+        and more.
     ledger, account
-        A ledger from `ledger.open_ledger` and the name of an open account, which the budget is
-        reserved from before a row is read.
+        A ledger from `ledger.open_ledger` and the name of an open account. The budget is reserved
+        there before a row is read.
     session
         An `unacorda.Session`, in place of a ledger and an account: its budget is debited.
     collate
         From a list of examples to a batch; by default torch's.
     average
-        From 0 to 1: also keep a moving average of the weights, `averaged`, which costs nothing.
+        From 0 to 1: also compute a moving average of the weights, `averaged`, which costs nothing.
     losses
-        `ShownLosses(largest=5.0)` shows the noisy mean loss of each step in `shown_losses`, for a
-        share of the precision of its gradients; None shows nothing.
+        `ShownLosses(largest=5.0)` shows the noisy mean loss of each step in `shown_losses`, at a
+        cost in precision of the gradients; None shows nothing.
     canaries
-        Gradients from `scattered` or `dirac`, added with the coins of everybody; `audit` then shows
-        what the run gives away of them.
+        Gradients from `scattered` or `dirac`, which are added and sampled like units; `audit` then
+        bounds their privacy loss.
     checkpoint, resume, spare
-        A path that `save` writes to, and whether to go on from there; `spare` steps are planned for
-        in addition, for those that crashes cut off: by default one in a hundred with a checkpoint.
+        The path for `save`, and whether to continue from there. `spare` further steps are planned
+        to replace those that crashes interrupt; with a checkpoint by default one in a hundred.
     bits
         Omit it for secure noise; `SeededBits` makes a run reproducible, and not private.
     group
-        A process group of torch.distributed whose processes train together; none: this one alone.
+        A process group of torch.distributed whose processes train together; None for a single
+        process.
 
     Attributes
     ----------
     ranks
-        The rank of this process, and how many there are.
+        The rank of this process, and the number of ranks.
     plan
         What will be done, and what it costs: free to look at.
     steps_done, steps_begun
-        Steps that were taken, and those whose coins fell.
+        Steps that were taken, and steps that were begun.
     shown_losses
-        Of each step that was taken, its noisy mean loss, where `losses=` asks for it.
+        The noisy mean loss of each step taken, with `losses=`.
     recorded
-        Whether a ledger or a checkpoint shows that it was run.
+        Whether a ledger or a checkpoint records the run.
 
     Raises
     ------
@@ -268,7 +269,7 @@ class PrivateTraining:
         self.ranks.same(model=model.state_dict(), optimizer=optimizer.state_dict())
 
     def __iter__(self) -> Iterator[Any]:
-        """Physical batches of all steps that are left; each has to be followed by `step`."""
+        """Physical batches of all remaining steps; call `step` after each."""
         with self.ranks.together():
             self.ranks.first("budget", self._reserve)
             self._check_mixing()
@@ -280,7 +281,7 @@ class PrivateTraining:
 
     @on_all_ranks
     def step(self, losses: Tensor) -> None:
-        """Sum the clipped gradients of a batch; with the last of a logical batch take the step.
+        """Sum the clipped gradients of a batch; after the last of a logical batch take the step.
 
         Parameters
         ----------
@@ -290,7 +291,7 @@ class PrivateTraining:
         Raises
         ------
         RuntimeError
-            Without a batch that this training gave, once each.
+            Unless it follows a batch of this training, once each.
         InvalidParameter
             For losses of another shape.
         """
@@ -304,12 +305,12 @@ class PrivateTraining:
             self._finish(self._current.sums)
 
     def record(self) -> TrainingRecord:
-        """How the weights were made, to be kept with them."""
+        """The record of how the weights were made; keep it with them."""
         plan, secure = self.plan.to_dict(), self._key.secure
         return TrainingRecord(plan=plan, steps=self.steps_done, secure=secure)
 
     def release(self, path: str) -> TrainingRecord:
-        """Write the weights and the record, on rank 0, to a file that torch.load reads.
+        """Write the weights and the record to a file for torch.load, on rank 0.
 
         Parameters
         ----------
@@ -319,7 +320,7 @@ class PrivateTraining:
         Returns
         -------
         TrainingRecord
-            What was written with the weights.
+            The record that was written with the weights.
 
         Raises
         ------
@@ -335,7 +336,7 @@ class PrivateTraining:
         return record
 
     def save(self) -> None:
-        """Write the state to the checkpoint, between steps; `resume=True` goes on from there."""
+        """Write the state to the checkpoint, between steps; `resume=True` continues from there."""
         if self.ranks.rank:
             return
         if self._files is None:
@@ -368,12 +369,12 @@ class PrivateTraining:
                 self._canaries.restore(held["canaries"])
 
     def audit(self, *, confidence: float = 0.95) -> TrainingAudit:
-        """Audit this run by its canaries: a lower bound of epsilon, and the promised one.
+        """Audit this run by its canaries: a lower bound on epsilon, and the guaranteed one.
 
         Parameters
         ----------
         confidence
-            Between 0 and 1, at which the bound is true.
+            The confidence of the bound, between 0 and 1.
 
         Raises
         ------
@@ -385,7 +386,7 @@ class PrivateTraining:
         return self._canaries.audit(confidence=confidence)
 
     def close(self) -> None:
-        """Take the hooks off the model, and let go of the checkpoint."""
+        """Remove the hooks from the model, and release the checkpoint."""
         self._clipped.close()
         if self._files is not None:
             self._files.close()

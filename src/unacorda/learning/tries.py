@@ -1,7 +1,7 @@
-r"""The price of a search for hyperparameters: the law of its tries, and the budget of each.
+r"""The price of a search for hyperparameters: the distribution of its tries, and their budgets.
 
-One training and one score are one run; the best of a random number of runs keeps the budget.
-Source: Papernot and Steinke 2022, arXiv:2110.03620; docs/proofs/training.md, section 6.
+One training and one score are a run; the best of a random number of runs keeps the budget. Source:
+Papernot and Steinke 2022, arXiv:2110.03620; docs/proofs/training.md, section 6.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -34,7 +34,7 @@ _DEARER: Final = 1.3
 
 @dataclass(frozen=True, kw_only=True)
 class SearchPlan:
-    """What a search will do, and what it costs: free to look at.
+    """What a search will do, and its cost; computing it is free.
 
     Attributes
     ----------
@@ -51,12 +51,12 @@ class SearchPlan:
     tries
         Their mean number.
     most_tries
-        The number that 99 of 100 searches do not pass.
+        The number that 99 of 100 searches do not exceed.
     noise_ratio
         The noise of a training over that of a single one with the whole budget.
     by_curve
-        Whether trainings are priced by their whole curves, as all candidates sample alike, or by
-        epsilon and delta alone.
+        Whether trainings are priced by their whole curves, which needs the same sampling for all
+        candidates, or only by epsilon and delta.
 
     Examples
     --------
@@ -143,7 +143,7 @@ class SearchLaw:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingPrice:
-    """The budget of one training, its event, and what a training of this event has to be."""
+    """The budget of one training, its event, and the requirements of a training with this event."""
 
     each: ApproxDP
     training: events.Event
@@ -165,11 +165,10 @@ def price_training(
 ) -> TrainingPrice:
     """Price one training: the least noise, or the most epsilon, with which a search keeps the law.
 
-    scheme: the sampling of all candidates, whose event is then known, and which alone has a curve;
-    None where they differ, so that of a training nothing but epsilon and delta is known; alone: the
-    noise of one training with the whole budget, near which the search for it begins.
-    Bound       upper: a run has this event, or one that more noise makes of it.
-    Source      docs/proofs/training.md, section 6.
+    scheme: the sampling of all candidates, which gives the event and its curve; None if they
+    differ, so that only epsilon and delta are known; alone: the noise of one training with the
+    whole budget, from which the search starts. Bound       upper: a run has this event, or one that
+    more noise makes of it. Source      docs/proofs/training.md, section 6.
     """
     delta = law.budget.delta
 

@@ -1,4 +1,4 @@
-r"""Rows of units: which rows a drawn unit brings, and batches that always have one shape."""
+r"""Rows of units: the rows of a drawn unit, and batches of one shape."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -32,9 +32,9 @@ Whole = NDArray[np.int64]
 class Units:
     """A dataset by units.
 
-    dataset: examples by index; order, starts: the rows of unit u are those at the places
-    order[starts[u]:starts[u + 1]], None where each row is a unit; rows: of a unit at most in a
-    step; shape: of an example in the first batch, which all others have.
+    dataset: examples by index; order, starts: the rows of unit u are at the positions
+    order[starts[u]:starts[u + 1]], None if each row is a unit; rows: the most rows of a unit in a
+    step; shape: of an example in the first batch, and of all others.
     """
 
     dataset: Any
@@ -54,7 +54,7 @@ class Units:
         rows: int | None,
         collate: Callable[[list[Any]], Any] | None,
     ) -> Units:
-        """The units of a dataset; InvalidParameter where it has no rows by index."""
+        """The units of a dataset; InvalidParameter if it has no rows by index."""
         data = dataset
         if isinstance(dataset, tuple | list) and dataset and all(map(torch.is_tensor, dataset)):
             lengths = {len(each) for each in dataset}
@@ -93,11 +93,11 @@ class Units:
     def batch(self, units: Whole, *, room: int, bits: RandomBits) -> tuple[Any, Tensor]:
         """The rows of units, padded to `room` units, and the weight of each row.
 
-        A unit with more rows brings some, every choice as likely; one with fewer has rows of
-        weight 0 in addition. The weights of a unit add up to 1.
+        A unit with more rows has a uniform sample of them; one with fewer is padded with rows of
+        weight 0. The weights of a unit add up to 1.
 
-        Raises InvalidParameter where an example has another shape than in the first batch: by a
-        length that hangs on the others of a batch each would be felt by all of them.
+        Raises InvalidParameter if an example has another shape than in the first batch: a length
+        that depends on the batch would let one example affect all others.
         """
         index, weights = self._rows(units, bits)
         batch = self._fetch(index)
@@ -132,7 +132,7 @@ class Units:
 
     @property
     def layout(self) -> tuple[int, Whole | None, Whole | None]:
-        """How many units there are, and which rows are theirs: private."""
+        """The number of units, and their rows; private."""
         return self.count, self.order, self.starts
 
     @property
@@ -141,13 +141,13 @@ class Units:
         return isinstance(self.dataset, torch.utils.data.TensorDataset) and self.collate is None
 
     def at_once(self, physical: int | None, batch_size: int) -> int:
-        """How many rows are computed at once, of whole units."""
+        """How many rows of whole units are computed together."""
         chosen = min(_PHYSICAL, 2 * batch_size * self.rows) if physical is None else physical
         return max(checks.positive_integer(physical=chosen) // self.rows, 1) * self.rows
 
     @property
     def described(self) -> str:
-        """The kind of the dataset, and shapes and types of a row as far as they are known."""
+        """The kind of the dataset, and the known shapes and types of a row."""
         kind = type(self.dataset).__name__
         if not self.shapes_are_known:
             return kind
@@ -155,7 +155,7 @@ class Units:
         return f"{kind} of {', '.join(parts)}"
 
     def made_up(self, count: int) -> Any:
-        """Rows of the shapes and types of others, which say nothing of what these hold."""
+        """Rows with the shapes and types of others, independent of their values."""
         if self.shapes_are_known:
             kinds = [(each.shape[1:], each.dtype) for each in self.dataset.tensors]
             return _made_up([torch.empty(count, *shape, dtype=dtype) for shape, dtype in kinds])

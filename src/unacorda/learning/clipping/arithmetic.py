@@ -1,4 +1,4 @@
-"""What the rounding of sums may move, in either arithmetic."""
+"""Bounds for the rounding of sums, in either arithmetic."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -29,10 +29,10 @@ Arithmetic: TypeAlias = Literal["float64", "float32"]
 
 
 def check_size(parts: Mapping[str, Sequence[GradientPart]], units: int) -> None:
-    """Raise InvalidParameter where rounding in float64 may move sums by more than `ROUNDING`.
+    """Raise InvalidParameter if rounding in float64 may change sums by more than `ROUNDING`.
 
-    A gradient may be 2^-10 of the sum of the norms of its places, so that units^2 places 2^-42 has
-    to be 2^-11 at most. Source: docs/proofs/training.md, section 3.
+    A gradient may be 2^-10 of the sum of the norms of its places, so units^2 places 2^-42 must be
+    at most 2^-11. Source: docs/proofs/training.md, section 3.
     """
     places = max((part.places for own in parts.values() for part in own), default=1)
     if units * units * places > _LARGEST:
@@ -42,18 +42,18 @@ def check_size(parts: Mapping[str, Sequence[GradientPart]], units: int) -> None:
 
 
 def block_of(arithmetic: Arithmetic, units: int) -> int:
-    """Of how many units sums are computed in float32 before they are added in float64.
+    """The number of units whose sum is computed in float32 before it is added in float64.
 
-    Of n units that are each at most the bound long, in blocks of b, two of which may be added, both
-    sums of neighbors are off by at most (b + 1) n 2^-24. Source: docs/proofs/training.md, section
-    3.
+    For n units of norm at most the bound, in blocks of b, two of which may be added, the sums of
+    both neighbors have an error of at most (b + 1) n 2^-24. Source: docs/proofs/training.md,
+    section 3.
     """
     room = _FREE if arithmetic == "float64" else _PRICED
     return max(min(room // (units + 1) - 1, units, _BLOCK), 1)
 
 
 def rounding_of(arithmetic: Arithmetic, units: int | None) -> float:
-    """Of the bound, what a unit may move a sum by its rounding; InvalidParameter for others.
+    """The share of the bound by which a unit's rounding may change a sum; or InvalidParameter.
 
     Source: docs/proofs/training.md, section 3.
     """

@@ -1,7 +1,7 @@
-r"""How gradients of units are weighted before they are summed, so that one unit moves little.
+r"""Clipping bounds: the weights of units' gradients in a sum.
 
-Each bound gives weights w_u from norms alone, and states `sensitivity`: the largest l2 norm of what
-one unit adds to the sum of w_u g_u, as it is released with noise.
+Each bound computes weights w_u from norms alone. Its `sensitivity` is the largest l2 norm of what
+one unit adds to the released sum of w_u g_u.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -48,7 +48,7 @@ COUNT: Final = ""
 
 
 class ClippingBound(ABC):
-    """What bounds the gradient of a unit.
+    """A bound on the gradient of a unit.
 
     Examples
     --------
@@ -60,11 +60,11 @@ class ClippingBound(ABC):
     @property
     @abstractmethod
     def sensitivity(self) -> float:
-        """The largest norm of what one unit adds to the sum."""
+        """The largest l2 norm of what one unit adds to the sum."""
 
     @abstractmethod
     def weights(self, squares: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Return by which weights gradients are multiplied.
+        """Return the weights of gradients.
 
         Parameters
         ----------
@@ -94,23 +94,23 @@ class ClippingBound(ABC):
 
     @property
     def follows(self) -> bool:
-        """Whether steps also release a count, by which the bound moves."""
+        """Whether steps also release a count that adapts the bound."""
         return False
 
     def counted(self, squares: Mapping[str, Tensor], present: Tensor) -> Tensor:
-        """Return what is released of the norms of a batch.
+        """Return the count of norms that is released for a batch.
 
         Parameters
         ----------
         squares
             By parameter the squared norm of each unit's gradient.
         present
-            Which units are there, and do not only fill the batch up.
+            Which units are present, and not padding.
 
         Returns
         -------
         Tensor
-            A number in float64; 0 where the bound follows no norms.
+            A number in float64; 0 if the bound is not adaptive.
         """
         del squares, present
         return torch.zeros((), dtype=torch.float64)
@@ -128,7 +128,7 @@ class ClippingBound(ABC):
         Returns
         -------
         ClippingBound
-            The bound itself where it follows no norms.
+            The bound itself if it is not adaptive.
         """
         del released, batch_size
         return self
@@ -185,12 +185,12 @@ class Flat(ClippingBound):
 
 @dataclass(frozen=True, kw_only=True)
 class FollowedQuantile(ClippingBound):
-    """Clips as `Flat`, at a norm that follows a quantile of the norms of units, privately.
+    """Clips as `Flat`, at a norm that adapts privately to a quantile of the norms of units.
 
-    Each step releases, with the gradients and as one vector with them, how many units it holds
-    within the norm, less a half for each unit. So a step stays one Gaussian mechanism, whose
-    gradients have 1 / sqrt(1 - spent) times the noise. The norm is then multiplied by
-    exp(rate (quantile - share)), the share of units within it being that count over the batch size.
+    Each step releases, in one vector with the gradients, the number of units within the norm, minus
+    a half for each unit. So a step remains one Gaussian mechanism, and its gradients have 1 /
+    sqrt(1 - spent) times the noise. The norm is then multiplied by exp(rate (quantile - share)),
+    where the share of units within it is that count over the batch size.
 
     Source: Andrew, Thakkar, McMahan, Ramaswamy 2021, arXiv:1905.03871.
 
@@ -201,7 +201,7 @@ class FollowedQuantile(ClippingBound):
     quantile
         The share of units that should not be clipped, between 0 and 1.
     rate
-        How fast the norm moves, above 0.
+        How fast the norm adapts, above 0.
     spent
         The share of a step's precision, 1 / sigma^2, that the count has, between 0 and 1.
 
@@ -252,7 +252,7 @@ class FollowedQuantile(ClippingBound):
         return Flat(norm=self.norm).weights(squares)
 
     def counted(self, squares: Mapping[str, Tensor], present: Tensor) -> Tensor:
-        """Half of the units within the norm, less half of the others, by a weight."""
+        """Half of the units within the norm, minus half of the others, by a weight."""
         within = _norms(squares) * _NORM_ERROR <= self.norm
         signs = torch.where(within, 0.5, -0.5).double()
         found: Tensor = self._weight * (signs * present.to(signs)).sum()
@@ -274,7 +274,7 @@ class Normalized(ClippingBound):
     Parameters
     ----------
     norm
-        Below which all gradients are then, in the l2 norm, above 0.
+        The resulting bound of all gradients, in the l2 norm, above 0.
     smoothing
         The small number, above 0.
 
@@ -310,15 +310,15 @@ class Normalized(ClippingBound):
 
 @dataclass(frozen=True, kw_only=True)
 class PerLayer(ClippingBound):
-    """Clips the gradient of each parameter, or of those whose names begin alike, by itself.
+    """Clips the gradient of each parameter, or group of parameters by prefix, separately.
 
     Source: He et al. 2023, arXiv:2212.01539.
 
     Parameters
     ----------
     norms
-        By the beginning of names of parameters an l2 norm above 0, such as {"encoder": 0.5,
-        "head": 1.0}. Every trained parameter belongs to the longest beginning that it has.
+        An l2 norm above 0 by prefix of the parameters' names, such as {"encoder": 0.5, "head":
+        1.0}. Every trained parameter belongs to its longest prefix.
 
     Raises
     ------
@@ -345,7 +345,7 @@ class PerLayer(ClippingBound):
         return math.nextafter(math.hypot(*map(float, self.norms.values())) * (1 + 2e-16), math.inf)
 
     def check(self, names: list[str]) -> None:
-        """Raise InvalidParameter where a parameter has no norm, or a norm no parameter."""
+        """Raise InvalidParameter if a parameter has no norm, or a norm has no parameter."""
         groups = {self._group(name) for name in names}
         missing = [name for name in names if self._group(name) is None]
         idle = sorted(set(self.norms) - groups)

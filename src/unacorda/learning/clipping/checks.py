@@ -1,7 +1,7 @@
-r"""What a model must not do, found before a row is read, or in the graph of a step.
+r"""Checks of a model, before a row is read or in the graph of a step.
 
-A unit's gradient has to be a function of the unit's rows and the weights alone, and the norm that
-is clipped has to be that of all uses of all trained parameters.
+A unit's gradient must depend only on the unit's rows and the weights, and the clipped norm must
+include all uses of all trained parameters.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -91,11 +91,11 @@ def check_losses(losses: Any, *, examples: int | None = None) -> Tensor:
 def check_uses(
     losses: Tensor, recorded: Collection[tuple[Any, Any]], names: Mapping[int, str]
 ) -> set[Any]:
-    """Raise InvalidParameter where the graph uses a trained parameter outside its module.
+    """Raise InvalidParameter if the graph uses a trained parameter outside its module.
 
-    recorded: of every recorded use a node of the graph behind it and the parameter; names: by the
-    identity of trained parameters. Each edge into a parameter has to be one of a recorded use that
-    the losses depend on. Returns the nodes on the way from the losses to a recorded one.
+    recorded: for every recorded use a node of the graph behind it, and the parameter; names: by the
+    identity of trained parameters. Each edge into a parameter must belong to a recorded use that
+    the losses depend on. Returns the nodes between the losses and the recorded ones.
     """
     sources: dict[Any, list[Any]] = {}  # of a node: those that lead to it, one for each edge
     leaves: dict[int, Any] = {}
@@ -135,10 +135,10 @@ def check_uses(
 
 
 def check_apart(losses: Tensor, weights: Tensor | None, results: Iterable[tuple[Any, Any]]) -> None:
-    """Raise InvalidParameter where gradients of an example hang on losses of others.
+    """Raise InvalidParameter if gradients of an example depend on losses of others.
 
-    results: of uses, the edge behind each and the shape of what came of it. Losses are scaled
-    unlike each other by powers of two, which changes no digit of what hangs on one of them.
+    results: of uses, the edge behind each and the shape of its result. Losses are scaled by
+    different powers of two, which changes no digit of a result that depends on only one of them.
     """
     examples = len(losses)
     seeds = torch.ones_like(losses) if weights is None else weights.to(losses)
@@ -169,7 +169,7 @@ def check_apart(losses: Tensor, weights: Tensor | None, results: Iterable[tuple[
 
 
 def check_optimizer(optimizer: Any, trained: dict[str, Any]) -> None:
-    """Raise InvalidParameter for an optimizer that moves other parameters, or needs a closure."""
+    """Raise InvalidParameter for an optimizer that updates other parameters or needs a closure."""
     if not isinstance(optimizer, torch.optim.Optimizer):
         shown = type(optimizer).__name__
         raise InvalidParameter("optimizer", shown, expected="a torch.optim optimizer")

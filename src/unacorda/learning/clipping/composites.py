@@ -1,8 +1,8 @@
-r"""Modules that hold several weights, written as products that are recorded one by one.
+r"""Modules with several weights, written as products that are recorded one by one.
 
-Attention, recurrent layers and bags of embeddings compute in one kernel what the rules have to see
-in parts. Each function here takes the module, a recorded product `linear(given, weight, bias)` or a
-recorded `lookup(index, weight, padding)`, and what the module's forward pass takes.
+Attention, recurrent layers and bags of embeddings compute in one kernel what the rules need in
+parts. Each function here takes the module, a recorded product `linear(given, weight, bias)` or a
+recorded `lookup(index, weight, padding)`, and the arguments of the module's forward pass.
 """
 
 # SPDX-License-Identifier: Apache-2.0

@@ -1,8 +1,8 @@
-r"""Gradients of examples for one parameter, kept in the form in which they come.
+r"""Gradients of examples for one parameter, in factored form where possible.
 
-A layer that multiplies by its weight has the gradient sum_t left_t (x) right_t for an example, over
-its places t: tokens, pixels, uses. Products of places give its norm without the gradient itself.
-Source: Goodfellow 2015, arXiv:1510.01799 (one place); Li, Tramer, Liang, Hashimoto 2022,
+For a layer that multiplies by its weight, the gradient of an example is sum_t left_t (x) right_t
+over its places t: tokens, pixels, uses. Products of places give its norm without the gradient
+itself. Source: Goodfellow 2015, arXiv:1510.01799 (one place); Li, Tramer, Liang, Hashimoto 2022,
 arXiv:2110.05679 (several).
 """
 

@@ -1,7 +1,7 @@
-r"""Products of float32 as such, whatever a training asks of PyTorch for its own passes.
+r"""Exact float32 products, independent of a training's PyTorch settings.
 
-Norms bound what a unit adds, to the rounding of float32. Autocast, and short formats of products
-such as TF32, would make them too small where places cancel.
+Norms bound what a unit adds, up to the rounding of float32. Autocast, and short formats such as
+TF32, would make them too small if places cancel.
 """
 
 # SPDX-License-Identifier: Apache-2.0

@@ -1,8 +1,8 @@
-r"""Rules: from what a module was given, and the gradient of what it gave, to gradients of examples.
+r"""Rules: from a module's input and the gradient of its output to gradients of examples.
 
 A rule is a function of the module, its input and the gradient of its output, both with examples
-first, and yields the parameter and its `GradientPart`. One line of `rule_of` adds a kind of
-module; modules of no rule run under `vmap` with a copy of their parameters for each example.
+first. It yields each parameter and its `GradientPart`. One line of `rule_of` adds a kind of module.
+Modules without a rule run under `vmap` with a copy of their parameters for each example.
 """
 
 # SPDX-License-Identifier: Apache-2.0

@@ -1,9 +1,8 @@
 r"""Sums of clipped gradients from one forward and one backward pass.
 
-Hooks keep what modules are given and the edge of the graph at which what they give enters it. The
-backward pass stops at these edges: no gradient of a weight is computed but the clipped sum.
-Source: Li, Tramer, Liang, Hashimoto 2022, arXiv:2110.05679; Bu, Wang, Zha, Karypis 2023,
-arXiv:2210.00038 (one pass).
+Hooks keep the inputs of modules, and the edges of the graph at their outputs. The backward pass
+stops at these edges: only the clipped sum of weight gradients is computed. Source: Li, Tramer,
+Liang, Hashimoto 2022, arXiv:2110.05679; Bu, Wang, Zha, Karypis 2023, arXiv:2210.00038 (one pass).
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -72,11 +71,11 @@ class ClippedSums:
     bound
         A number, the norm at which the gradient of a unit is clipped, or a `ClippingBound`.
     arithmetic
-        "float64", or "float32", in which sums of up to 256 units are computed in float32, where a
-        unit is one term of them. That is faster, and a unit may move the sum by more of its
-        rounding. By default so few units are that it makes no difference.
+        "float64", or "float32", in which sums of up to 256 units are computed in float32 if a unit
+        is one term of them. That is faster, and a unit's rounding may change the sum by more. By
+        default only so few units are summed in float32 that it makes no difference.
     units
-        With "float32" how many units a batch has at most; the rounding grows with it.
+        With "float32" the most units of a batch; the rounding grows with it.
     shown
         Whether the sum of losses is another coordinate of the sums.
 
@@ -90,8 +89,8 @@ class ClippedSums:
     Raises
     ------
     InvalidParameter
-        For modules that mix examples, such as BatchNorm, by name; in a step for losses that are not
-        one number per example, and for a weight that is used outside its module.
+        For modules that mix examples, such as BatchNorm, by name. In a step, for losses that are
+        not one number per example, and for a weight that is used outside its module.
 
     Examples
     --------
@@ -137,7 +136,7 @@ class ClippedSums:
 
     @property
     def sensitivity(self) -> float:
-        """The largest norm by which a unit moves a sum, its rounding included.
+        """The largest norm of a unit's change of a sum, including rounding.
 
         Source: docs/proofs/training.md, section 3.
         """
@@ -166,15 +165,15 @@ class ClippedSums:
     ) -> dict[str, Tensor]:
         """Sum up the clipped gradients of a batch, by parameter, in float64.
 
-        The step is over afterwards: the graph is freed. A bound that follows norms has its count
-        among the sums, and losses that are shown have theirs.
+        This ends the step: the graph is freed. An adaptive bound has its count among the sums, and
+        shown losses have theirs.
 
         Parameters
         ----------
         losses
             One number per example.
         weights
-            Of each example, 0 for rows that only fill the batch up.
+            Of each example, 0 for padding.
         rows_per_unit
             The number of consecutive examples of one unit, whose sum of gradients by weights is
             clipped.
@@ -257,7 +256,7 @@ class ClippedSums:
         return found
 
     def move_bound(self, released: float, batch_size: int) -> None:
-        """Let a bound that follows norms move by what a step released of them.
+        """Adapt the bound by the count that a step released.
 
         Parameters
         ----------
@@ -269,7 +268,7 @@ class ClippedSums:
         self.bound = self.bound.moved(released, batch_size)
 
     def square_norms(self, losses: Tensor) -> Tensor:
-        """Compute the squared norm of the gradient of each example, as it is clipped by.
+        """Compute the squared norm of the gradient of each example that clipping uses.
 
         Parameters
         ----------
@@ -318,7 +317,7 @@ class ClippedSums:
         self._undo.append(lambda: module.__dict__.pop("forward", None))
 
     def forget(self) -> None:
-        """Drop what was kept of forward passes that no step followed."""
+        """Drop the records of forward passes without a step."""
         self._uses.clear()
         self._copies.clear()
 

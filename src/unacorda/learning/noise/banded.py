@@ -41,15 +41,15 @@ _LARGEST_BANDS: Final = 1 << 10
 class Banded(ToeplitzNoise):
     """Noise correlated over `bands` steps; one band is independent noise.
 
-    With samples, units are split into `bands` groups apart from the data, and step t samples from
-    group t mod `bands` alone; data in order need no groups.
+    With sampling, units are split into `bands` groups independently of the data, and step t samples
+    only from group t mod `bands`. Data in order need no groups.
 
     Source: Choquette-Choo et al. 2023 (BandMF); Kalinin and Lampert 2024.
 
     Parameters
     ----------
     bands
-        How many steps the noise of one is correlated with, itself included; 1 or more.
+        The number of steps whose noise is correlated, 1 or more.
 
     Raises
     ------

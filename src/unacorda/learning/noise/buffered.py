@@ -50,10 +50,10 @@ class Buffered(ToeplitzNoise):
     Parameters
     ----------
     buffers
-        How many, from 1 to 3; a third hardly pays.
+        How many, from 1 to 3; a third gains little.
     decays, weights
-        Left out, those of the least error of prefix sums for the steps of a plan. Decays are at
-        least 0 and below 1, weights above 0 and together at most 1, all multiples of 2^-30.
+        By default those with the least error of prefix sums for the steps of a plan. Decays are at
+        least 0 and below 1, weights above 0 with a sum of at most 1, all multiples of 2^-30.
 
     Examples
     --------
