@@ -1,4 +1,4 @@
-"""Attacks: what a release tells of people, with and without privacy."""
+"""Attacks on releases, with and without privacy."""
 
 # SPDX-License-Identifier: Apache-2.0
 

@@ -1,4 +1,4 @@
-"""What an attack found: scores of people against what was true of them."""
+"""Results of attacks: scores of people, compared with the truth."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -25,18 +25,18 @@ class Attack:
     Parameters
     ----------
     scores
-        One number per person, higher where the attacker believes more.
+        One number per person, higher for a stronger belief in the trait.
     truth
         One boolean a person: whether they have the trait.
     bound
-        The lower bound on epsilon that the guesses prove, where the coins allow one.
+        The lower bound on epsilon that the guesses prove, if there were fair coins.
     promised
-        The epsilon that was promised at the bound's delta, where there was a promise.
+        The guaranteed epsilon at the bound's delta, if any.
 
     Raises
     ------
     InvalidParameter
-        For NaN, arrays of different lengths, and people all of one kind.
+        For NaN, arrays of different lengths, and a truth that is the same for all.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class Attack:
 
     @property
     def auc(self) -> float:
-        """How often a person of the trait has a higher score than one without; 1/2 is chance."""
+        """The chance that a person with the trait scores higher; 1/2 is guessing."""
         alarms, hits = self.roc()
         return float(np.trapezoid(hits, alarms))
 
@@ -86,12 +86,12 @@ class Attack:
         return float((hits - alarms).max())
 
     def true_positive_rate(self, *, fpr: float) -> float:
-        """Return the largest share of members found at no more than a rate of false alarms.
+        """Return the largest true-positive rate at a false-positive rate.
 
         Parameters
         ----------
         fpr
-            The share of others that may be taken for members, from 0 to 1.
+            The largest false-positive rate, from 0 to 1.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-r"""Differencing: questions that, put together, are about one person."""
+r"""Differencing: combinations of questions that are about one person."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -27,7 +27,7 @@ class Exposed:
     person
         The column of the questions.
     weights
-        One a question, so that the weighted sum of the answers is the person's value.
+        One per question; the weighted sum of the answers is the person's value.
     deviation
         The standard deviation of that sum if each answer has noise of deviation 1.
 
@@ -42,7 +42,7 @@ class Exposed:
     deviation: float
 
     def value(self, answers: ArrayLike) -> float:
-        """Return what the answers say of the person.
+        """Return the person's value from the answers.
 
         Parameters
         ----------
@@ -74,9 +74,9 @@ class Exposed:
 
 
 def differencing(questions: ArrayLike) -> list[Exposed]:
-    r"""Find everybody whose value follows from the sums that were answered.
+    r"""Find the people whose value follows from the answered sums.
 
-    Answers are not needed: the log of questions shows who is exposed by it.
+    Answers are not needed: the list of questions determines who is exposed.
 
     Statement: person j is exposed iff the unit vector e_j lies in the row space; the weights are
     those of least length, e_j pinv(A).
@@ -86,7 +86,7 @@ def differencing(questions: ArrayLike) -> list[Exposed]:
     Parameters
     ----------
     questions
-        k x n: what each question adds up of each person, 1 where it counts them.
+        k x n: the weight of each person in each question, 1 if it counts them.
 
     Returns
     -------

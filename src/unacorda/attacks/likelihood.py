@@ -1,4 +1,4 @@
-r"""Likelihood ratios: whether a classifier was trained on an example."""
+r"""Likelihood-ratio attacks: whether a classifier was trained on an example."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -15,9 +15,9 @@ Floats = NDArray[np.float64]
 
 
 def logit_confidence(probabilities: ArrayLike) -> Floats:
-    """Compute ln(p / (1 - p)) of the probability that a model gave the right label.
+    """Compute ln(p / (1 - p)) of a model's probability for the right label.
 
-    It is near normal over models. Probabilities are clamped at 1e-12 from 0 and 1.
+    It is nearly normal over models. Probabilities are clamped to [1e-12, 1 - 1e-12].
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def logit_confidence(probabilities: ArrayLike) -> Floats:
     Raises
     ------
     InvalidParameter
-        For what is no probability.
+        For a value that is not a probability.
 
     Examples
     --------
@@ -50,12 +50,12 @@ def logit_confidence(probabilities: ArrayLike) -> Floats:
 def likelihood_ratio(
     shadows: ArrayLike, trained_on: ArrayLike, observed: ArrayLike, *, truth: ArrayLike
 ) -> Attack:
-    r"""Score examples by how much likelier the observed confidence is with them than without.
+    r"""Score examples by the likelihood ratio of the observed confidence with and without them.
 
-    Spreads are pooled over examples, since few shadow models tell little of one.
+    Spreads are pooled over examples, since few shadow models determine a single one badly.
 
-    Statement: score = ln N(observed; m, s^2) of the examples' mean m and common spread s with it,
-    less the same without it.
+    Statement: score = ln N(observed; m, s^2) with the example's mean m and the common spread s of
+    models trained on it, minus the same for models not trained on it.
 
     Source: Carlini et al. 2022, arXiv:2112.03570 (LiRA, with a global variance).
 
@@ -80,8 +80,8 @@ def likelihood_ratio(
     Raises
     ------
     InvalidParameter
-        For shapes that do not fit, confidences that are not finite, examples without either kind,
-        and a truth of one kind alone.
+        For shapes that do not fit, confidences that are not finite, examples without shadow models
+        of both kinds, and a truth that is the same for all.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-r"""Linkage: the record in a released table that a person's few known facts belong to."""
+r"""Linkage: finding a person's record in a released table from a few known facts."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -21,7 +21,7 @@ _DECAY: Final = 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Link:
-    """The record that fits best, or that none stands out.
+    """The record that fits best, or no match.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class Link:
     eccentricity
         The gap between the best score and the second, in standard deviations of all scores.
     scores
-        One a record.
+        One per record.
 
     Examples
     --------
@@ -57,11 +57,11 @@ def linkage(
     time_scale: float = 30.0,
     least: float = 1.5,
 ) -> Link:
-    r"""Find the record of `table` that a few facts about one person belong to: Scoreboard-RH.
+    r"""Find the record of `table` that matches a few facts about a person (Scoreboard-RH).
 
     Statement: score of r = sum over known items i that r has of w (exp(-|value gap| / value_scale)
     + exp(-|time gap| / time_scale)), w = 1 / ln max(support, 2), support the number of records with
-    item i: what few people have tells most.
+    item i: rare items count most.
 
     Source: Narayanan and Shmatikov 2008, section 4.
 
@@ -70,14 +70,13 @@ def linkage(
     table
         n x items, NaN where a record has no value.
     known
-        The items' values as the attacker knows them, NaN where they know none. Known values may be
-        wrong.
+        The items' values known to the attacker, NaN if unknown. Known values may be wrong.
     times, known_times
-        When values arose, in any unit, likewise.
+        The times of the values, in any unit, likewise.
     value_scale, time_scale
-        The gap at which a wrong value or time is worth 1/e of a right one; above 0.
+        The gap at which a wrong value or time counts 1/e of a right one; above 0.
     least
-        The eccentricity from which on there is a match.
+        The least eccentricity of a match.
 
     Returns
     -------
@@ -87,7 +86,7 @@ def linkage(
     Raises
     ------
     InvalidParameter
-        For arrays whose shapes do not fit, and where nothing is known.
+        For arrays whose shapes do not fit, and if nothing is known.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-r"""Membership: who was in a table, from its released averages."""
+r"""Membership inference: who was in a table, from its released means."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -36,24 +36,24 @@ def membership(
     delta: float = 1e-5,
     bits: RandomBits | None = None,
 ) -> Attack:
-    r"""Distinguish who entered a table, of which the column means are released, from who did not.
+    r"""Distinguish members of a table from others by its released column means.
 
-    Half of the people enter. A person's score is the inner product of their deviation from the
-    population and that of the release. Scores of those who are out show what chance does.
+    Half of the people are members. A person's score is the inner product of their deviation from
+    the population mean and that of the release. The scores of the others show the effect of chance.
 
     Source: Homer et al. 2008 (genomes); Dwork, Smith, Steinke, Ullman, Vadhan 2015, section 3.
 
     Parameters
     ----------
     people
-        n x d finite numbers, one row per person, of 40 people or more; a fair coin each decides who
-        is in.
+        n x d finite numbers, one row per person, for at least 40 people; fair coins decide who is a
+        member.
     population
-        d means that the attacker knows of everybody else; None for those of all n.
+        d population means that the attacker knows; None for those of all n people.
     defended
-        A function from the rows that are in to their released means; None releases the exact means.
+        A function from the members' rows to their released means; None releases the exact means.
     promised
-        The epsilon that `defended` promises at delta, to compare the bound with.
+        The epsilon that `defended` guarantees at delta, for comparison with the bound.
     delta
         From 0, below 1, of the bound on epsilon.
     bits
@@ -107,13 +107,13 @@ def membership(
 
 
 def expected_power(*, dimension: int, members: int, noise: float = 0.0, fpr: float = 0.01) -> float:
-    r"""Approximate how many members the attack finds at a rate of false alarms.
+    r"""Approximate the share of members that the attack finds at a false-positive rate.
 
     Scores of members exceed those of others by s^2 d / n on average, and deviate by
     s^2 sqrt(d (1/n + noise^2)).
 
-    Source: Dwork et al. 2015, section 3 (whose lower bound this is: noise of sqrt(d) / n hides
-    only those who are hidden anyway).
+    Source: Dwork et al. 2015, section 3 (whose lower bound this is: noise of sqrt(d) / n hides only
+    those who are hidden anyway).
 
     Parameters
     ----------
@@ -122,14 +122,14 @@ def expected_power(*, dimension: int, members: int, noise: float = 0.0, fpr: flo
     members
         n people in the table; from 1 on.
     noise
-        The standard deviation of what is added to each mean, over s; 0 or above.
+        The standard deviation of the noise in each mean, over s; 0 or above.
     fpr
         The rate of false alarms, between 0 and 1.
 
     Returns
     -------
     float
-        The share of members that are found.
+        The share of members found.
 
     Raises
     ------

@@ -21,12 +21,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Reconstruction:
-    """The column as the attacker believes it was.
+    """The attacker's estimate of the column.
 
     Attributes
     ----------
     guesses
-        One number from 0 to 1 a person.
+        One number per person, from 0 to 1.
 
     Examples
     --------
@@ -42,9 +42,9 @@ class Reconstruction:
         return self.guesses >= 0.5
 
     def share_right(self, truth: ArrayLike) -> float:
-        """Return the share of people whose bit was found.
+        """Return the share of people whose bit was guessed correctly.
 
-        Always saying the commoner bit finds as many as have it.
+        Always guessing the more common bit is right for as many as have it.
 
         Parameters
         ----------
@@ -78,9 +78,9 @@ def reconstruction(
     *,
     method: Literal["linear programme", "least squares"] = "linear programme",
 ) -> Reconstruction:
-    r"""Reconstruct everybody's secret bit from how many of some groups of people have it.
+    r"""Reconstruct all people's secret bits from the counts of some groups.
 
-    With noise below about sqrt(n) on each of 2 n random questions nearly all bits are found.
+    With noise below about sqrt(n) in each of 2 n random questions, nearly all bits are found.
 
     Statement: the guess has the least sum of |A x - a| over x in [0, 1]^n, or the least sum of
     squares, rounded.

@@ -1,4 +1,4 @@
-r"""Where a mechanism's trade-off curve must pass, as runs with and without a record show."""
+r"""Regions of a mechanism's trade-off curve, from runs with and without a record."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -24,17 +24,17 @@ _MOST: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class ErrorRegion:
-    """Error rates that tests of a mechanism do not exceed, all of them together.
+    """Simultaneous upper bounds on error rates of tests of a mechanism.
 
-    A trade-off curve passes each pair below or to the left; a promise whose curve runs above one of
-    them is refuted.
+    The trade-off curve passes below or to the left of each pair. A guarantee whose curve runs above
+    one of them is refuted.
 
     Attributes
     ----------
     false_alarms, misses
-        One rate a test, falling misses with rising false alarms.
+        One rate per test; misses fall as false alarms rise.
     confidence
-        At which all of them hold.
+        The simultaneous confidence of all bounds.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class ErrorRegion:
     confidence: float
 
     def refutes(self, promised: TradeoffCurve) -> bool:
-        """Tell whether a promised curve surely runs above one of the pairs.
+        """Say whether a claimed curve runs above one of the pairs for certain.
 
         Parameters
         ----------
@@ -89,12 +89,12 @@ def error_region(
     scores
         One number per run, higher where it had the record.
     included
-        Whether it had it, one boolean a run.
+        Whether it had the record, one boolean per run.
     confidence
         Between 0 and 1, of all bounds together.
     tests
-        How many thresholds, chosen on every other run of each kind and counted on the rest; fewer
-        where those have fewer scores that differ.
+        The number of thresholds, chosen on every other run of each kind and evaluated on the rest;
+        fewer if those have fewer distinct scores.
 
     Returns
     -------

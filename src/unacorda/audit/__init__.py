@@ -1,4 +1,4 @@
-"""Audits: lower bounds on what a mechanism really tells, from what was seen of it."""
+"""Audits: lower bounds on a mechanism's privacy loss, from its outputs."""
 
 # SPDX-License-Identifier: Apache-2.0
 

@@ -1,8 +1,8 @@
-r"""A one-run audit whose verdict holds whenever one stops, for pure epsilon.
+r"""A one-run audit of pure epsilon that is valid at any stopping time.
 
-Guesses are made one after another, in an order that the output decides, and each coin is revealed
-once it was guessed at. Given all that was revealed a guess is right with probability at most
-q = e^epsilon / (1 + e^epsilon), so that betting on right guesses wins no money on average.
+Guesses are made one after another, in an order that depends on the output, and each coin is
+revealed after its guess. Given all revealed coins, a guess is right with probability at most q =
+e^epsilon / (1 + e^epsilon). So bets on right guesses win nothing on average.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -90,15 +90,15 @@ def log_evidence(right: ArrayLike, guesses: ArrayLike, *, epsilon: ArrayLike) ->
 
 
 def anytime(scores: ArrayLike, included: ArrayLike, *, confidence: float = 0.95) -> Bound:
-    r"""Bound pure epsilon from below by one run, without a number of guesses fixed in advance.
+    r"""Bound pure epsilon from below by one run, without a fixed number of guesses.
 
-    Canaries are guessed at from the clearest score to the least clear, by its distance from the
-    median: in above it, out below. To stop sooner, to abstain or to choose another order by what
-    was revealed, use `log_evidence` oneself.
+    Canaries are guessed in the order of their scores' distance from the median, the farthest first:
+    "in" above it, "out" below. To stop sooner, to abstain or to choose another order from the
+    revealed coins, use `log_evidence`.
 
-    Statement: the mechanism is not epsilon-DP for any smaller epsilon, with this confidence: of a
-    public grid of epsilons, each with a process of its own, all below the first whose evidence
-    stays below 1 / (1 - confidence) are refuted.
+    Statement: the mechanism is not epsilon-DP for any smaller epsilon, with this confidence. Each
+    epsilon of a public grid has its own process; all below the first one whose evidence stays below
+    1 / (1 - confidence) are refuted.
 
     Bound: lower. Source: docs/proofs/anytime_audit.md.
 
@@ -107,12 +107,12 @@ def anytime(scores: ArrayLike, included: ArrayLike, *, confidence: float = 0.95)
     scores, included
         As for `one_run`.
     confidence
-        Between 0 and 1, at which the bound is true.
+        The confidence of the bound, between 0 and 1.
 
     Returns
     -------
     Bound
-        With the number of guesses that were counted.
+        The lower bound, with the number of guesses.
 
     Raises
     ------

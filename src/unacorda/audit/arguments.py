@@ -1,4 +1,4 @@
-"""What audits and attacks are handed: arrays of numbers, functions, choices among words."""
+"""Arguments of audits and attacks: arrays of numbers, functions, choices among words."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -31,7 +31,7 @@ def floats(name: str, values: ArrayLike) -> Floats:
 
 
 def truths(name: str, values: ArrayLike) -> Bools:
-    """The values as booleans; 0 and 1 will do, InvalidParameter for other ones.
+    """The values as booleans; 0 and 1 are accepted, other values raise InvalidParameter.
 
     >>> truths("included", [1, 0]).tolist()
     [True, False]
@@ -56,21 +56,21 @@ def level(**arguments: float) -> float:
 
 
 def one_of(name: str, value: object, *words: str) -> None:
-    """InvalidParameter where the value is none of the words."""
+    """Raise InvalidParameter if the value is none of the words."""
     if not isinstance(value, str) or value not in words:
         *some, last = (f'"{word}"' for word in words)
         raise InvalidParameter(name, value, expected=f"{', '.join(some)} or {last}")
 
 
 def called(**arguments: Callable[..., Any]) -> None:
-    """InvalidParameter where the one named argument is no function."""
+    """Raise InvalidParameter if the named argument is not a function."""
     ((name, value),) = arguments.items()
     if not callable(value):
         raise InvalidParameter(name, value, expected="a function")
 
 
 def items_of(name: str, values: Iterable[Any], *, expected: str) -> list[Any]:
-    """The values as a list; InvalidParameter where they cannot be gone through."""
+    """The values as a list; InvalidParameter if they are not iterable."""
     try:
         return list(values)
     except TypeError:

@@ -24,7 +24,7 @@ def at_least(right: int, guesses: int, rate: float) -> float:
 
 
 def rate_above(successes: int, trials: int, *, error: float) -> float:
-    """Clopper and Pearson's upper bound on a rate: below it with probability `error` at most.
+    """Clopper and Pearson's upper bound on a rate, which fails with probability at most `error`.
 
     >>> round(rate_above(0, 100, error=0.05), 5)
     0.02951

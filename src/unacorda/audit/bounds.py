@@ -1,4 +1,4 @@
-"""What an audit says: a lower bound on the privacy loss, and the evidence it stands on."""
+"""Results of audits: a lower bound on the privacy loss, and its evidence."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -20,24 +20,24 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """A lower bound on epsilon: no (epsilon, delta) with a smaller epsilon fits the evidence.
+    """A lower bound on epsilon: the evidence refutes all smaller ones at this delta.
 
     Attributes
     ----------
     epsilon
-        The lower bound, 0 where nothing was found.
+        The lower bound, 0 if nothing was found.
     delta
         The delta for which it holds.
     confidence
-        The probability, over the audit's own coins and the mechanism's, with which a bound is true.
+        The probability that a bound is true, over the randomness of the audit and the mechanism.
     method
-        Of the audit.
+        The method of the audit.
     guesses, right
         How many guesses were counted, and how many of them were right.
     mu
-        The bound in Gaussian DP, where the method gives one, else None.
+        The bound in Gaussian DP, if the method gives one, else None.
     note
-        What stood in the way of a better one.
+        The reason why the bound is not better.
 
     Examples
     --------
@@ -60,12 +60,12 @@ class Bound:
         level(confidence=self.confidence)
 
     def contradicts(self, epsilon: float) -> bool:
-        """Say whether a promise of an epsilon, at the same delta, is refuted.
+        """Say whether a claimed epsilon, at the same delta, is refuted.
 
         Parameters
         ----------
         epsilon
-            The one that was promised.
+            The claimed one.
 
         Returns
         -------
@@ -91,8 +91,8 @@ class Bound:
 def canaries(scores: ArrayLike, included: ArrayLike) -> tuple[Floats, Bools]:
     """Both arrays, of one length; InvalidParameter names what is wrong with one.
 
-    Scores are finite or infinite, never NaN: the attacker decides what a missing one
-    means, before they know who was included.
+    Scores are finite or infinite, never NaN: the attacker must decide the meaning of a missing
+    score before the coins are known.
     """
     found = _line("scores", scores, kinds="biuf").astype(np.float64)
     inside = _line("included", included, kinds="biu")
@@ -131,7 +131,7 @@ def delta_of(delta: float) -> float:
 def ranked(scores: Floats) -> NDArray[np.intp]:
     """Canaries from the highest score to the lowest; of equal ones the earlier first.
 
-    The tie rule reads places alone, never who was included, so that it keeps every guarantee.
+    The tie rule reads only positions, never the coins, so it keeps every guarantee.
     """
     return np.argsort(-scores, kind="stable")
 

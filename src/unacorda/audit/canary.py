@@ -1,8 +1,8 @@
-r"""Canaries: examples that fair coins put into training data or leave out.
+r"""Canaries: examples that are in the training data or not, by fair coins.
 
-They are arrays, so that they go into any training loop; a loop that draws its batches by Poisson
-sampling draws canaries like everybody else, and one that takes per-example gradients may be given
-those of canaries, which need no data (`dirac`).
+They are arrays, so they fit any training loop. A loop with Poisson sampling samples canaries like
+all other examples. A loop with per-example gradients can also take gradients of canaries, which
+need no data (`dirac`).
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -36,9 +36,9 @@ class Canaries:
     features
         One row per canary.
     targets
-        One a canary; None where canaries are gradients.
+        One per canary; None if canaries are gradients.
     included
-        The coins, one boolean a canary. Keep them from the attacker until the scores are there.
+        The coins, one boolean a canary. Hide them from the attacker until the scores are computed.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class Canaries:
     included: Bools
 
     def added_to(self, x: ArrayLike, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Give the data with the canaries that are in behind them. Their order must not matter.
+        """Append the included canaries to the data, whose order must not matter.
 
         Parameters
         ----------
@@ -139,7 +139,7 @@ class Canaries:
 def dirac(
     count: int, *, dimension: int, norm: float = 1.0, bits: RandomBits | None = None
 ) -> Canaries:
-    """Make gradients that point each in a direction of its own: the sharpest canaries there are.
+    """Make gradients along single coordinates: the most powerful canaries.
 
     Parameters
     ----------
@@ -160,8 +160,8 @@ def dirac(
     Raises
     ------
     InvalidParameter
-        For a count or dimension that is no whole number in its range, and a norm that is not above
-        0.
+        For a count or dimension that is not a whole number in its range, and a norm that is not
+        above 0.
 
     Examples
     --------
@@ -182,15 +182,15 @@ def dirac(
 def mislabelled(
     x: ArrayLike, y: ArrayLike, *, count: int, bits: RandomBits | None = None
 ) -> Canaries:
-    """Take examples of one's data with labels that are not theirs, which a model has to memorize.
+    """Take examples with wrong labels, which a model has to memorize.
 
     Parameters
     ----------
     x, y
-        At least `count` examples that are not trained on, and their labels, of which there are two
-        or more among the first `count`.
+        At least `count` examples that are not in the training data, and their labels, with two or
+        more different ones among the first `count`.
     count
-        How many to take, the first ones. Each gets another label that occurs, at random.
+        How many to take, from the first on. Each gets another label that occurs, at random.
     bits
         Of the labels and the coins; by default a secure source.
 
@@ -202,7 +202,7 @@ def mislabelled(
     Raises
     ------
     InvalidParameter
-        For shapes that do not fit, too few examples, and labels of one kind alone.
+        For shapes that do not fit, too few examples, and labels that are all equal.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-r"""The privacy loss of a mechanism whose outputs can be listed, computed and not estimated."""
+r"""The privacy loss of a mechanism whose outputs can be listed, computed exactly."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -31,16 +31,16 @@ _DIRECTIONS: Final = ("remove", "add")
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class HockeyStick:
-    """delta(epsilon) of two laws on the same outputs, in both directions, rounded up.
+    """delta(epsilon) of two distributions on the same outputs, in both directions, rounded up.
 
     Both orders of the neighbors count.
 
     Parameters
     ----------
     p, q
-        Arrays of the probabilities of the outputs on the one and the other input.
+        Arrays of the probabilities of the outputs on the two inputs.
     rest
-        The mass of either law that was not listed, which is added to every delta.
+        The mass of either distribution that was not listed; it is added to every delta.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class HockeyStick:
             raise InvalidParameter("rest", self.rest, expected="a number from 0 to 1")
 
     def delta(self, epsilon: float) -> float:
-        """Sum up what one law has above e^epsilon times the other one, at its worst.
+        """Sum up the excess of one distribution over e^epsilon times the other, at its worst.
 
         Parameters
         ----------
@@ -83,7 +83,7 @@ class HockeyStick:
         return max(self._delta(tilt, way) for way in _DIRECTIONS)
 
     def epsilon(self, delta: float = 0.0) -> float:
-        """Find the least epsilon whose delta is no more than one.
+        """Find the least epsilon for a given delta.
 
         Parameters
         ----------
@@ -93,7 +93,7 @@ class HockeyStick:
         Returns
         -------
         float
-            The epsilon, 0 or above; infinite where none is enough.
+            The epsilon, 0 or above; infinite if none is enough.
         """
         allowed = delta_of(delta)
         return max(self._epsilon(allowed, way) for way in _DIRECTIONS)
@@ -114,12 +114,12 @@ class HockeyStick:
         return np.array([self.delta(e) for e in floats("epsilons", epsilons).ravel().tolist()])
 
     def violates(self, guarantee: Guarantee) -> bool:
-        """Tell whether a promise is surely broken, by more than the rounding of 1e-12.
+        """Say whether a guarantee is violated for certain, by more than the rounding of 1e-12.
 
-        Mass that was left out counts for the promise, wherever it may lie: an output of one law
-        alone may have as much of it under the other one, and rounding may hide 1e-12. Gaussian DP
-        is held against the whole curve, zCDP and Renyi DP against the divergences of their orders
-        (zCDP: of 60 orders from 1.01 to 500).
+        Mass that is not listed counts in favor of the guarantee: an output of only one distribution
+        may have that much mass under the other, and rounding may hide 1e-12. Gaussian DP is
+        compared with the whole curve, zCDP and Renyi DP with the divergences of their orders (zCDP:
+        60 orders from 1.01 to 500).
 
         Parameters
         ----------
@@ -151,7 +151,7 @@ class HockeyStick:
     def renyi(self, alpha: float) -> float:
         """Compute the Renyi divergence of order alpha, the larger of both directions.
 
-        It is infinite where mass was left out, which may lie anywhere.
+        It is infinite if mass is not listed, since that may lie anywhere.
 
         Parameters
         ----------
@@ -249,17 +249,17 @@ def exact(law: Callable[[Any], Law], x: Any, neighbor: Any) -> HockeyStick:
     r"""Compute the hockey-stick curve of a mechanism on two neighboring inputs.
 
     Statement: delta(epsilon) = sum over outputs o of max(0, P[o] - e^epsilon Q[o]), the larger one
-    of both orders of the laws.
+    of both directions.
 
-    Bound: upper, by a part in 10^12, but for roundings of 10^-15 in a delta; without rest and
-    rounding it is the truth. `violates` takes lower bounds.
+    Bound: upper, by a part in 10^12, except for rounding of 10^-15 in a delta; without rest and
+    rounding it is exact. `violates` uses lower bounds.
 
     Parameters
     ----------
     law
-        From an input to its law, a mapping of outputs to their probabilities (floats, or Fractions
-        for exact ones). Of an infinite support list enough: the mass that is left out, of the law
-        that leaves out more, is added to every delta.
+        From an input to its distribution, a mapping of outputs to their probabilities (floats, or
+        Fractions for exact ones). For an infinite support list enough outputs: the mass that is not
+        listed, the larger of the two, is added to every delta.
     x, neighbor
         Two inputs of the mechanism, of any type.
 
@@ -271,8 +271,8 @@ def exact(law: Callable[[Any], Law], x: Any, neighbor: Any) -> HockeyStick:
     Raises
     ------
     InvalidParameter
-        For laws that are no mappings, and for probabilities that are negative, not finite or add up
-        to more than 1.
+        For distributions that are not mappings, and for probabilities that are negative, not finite
+        or add up to more than 1.
 
     Examples
     --------

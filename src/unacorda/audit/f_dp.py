@@ -1,8 +1,9 @@
 r"""One-run audits of a whole trade-off curve: tighter than those of one (epsilon, delta).
 
-Let a mechanism have the trade-off function f, m canaries be in or out by fair coins, and g of them
-be guessed at. The chances of c or more right guesses obey a recursion in f alone (Mahloujifar,
-Melis, Chaudhuri 2024); it is run from what was seen, and f is refuted if it ends above g / m.
+Let a mechanism have the trade-off function f. m canaries are in or out by fair coins, and g of them
+are guessed. The probabilities of c or more right guesses satisfy a recursion that depends on f
+alone (Mahloujifar, Melis, Chaudhuri 2024). It starts from the observed guesses, and f is refuted if
+it ends above g / m.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -63,7 +64,7 @@ def approximate_inverse(epsilon: float, delta: float) -> Inverse:
 
 
 def refutes(inverse: Inverse, *, right: int, guesses: int, canaries: int, error: float) -> bool:
-    r"""Whether so many right guesses have a chance of at most `error` under the trade-off function.
+    r"""Whether so many right guesses have probability at most `error` under a trade-off function.
 
     Statement   If the chance of `right` or more were above error, then r = error right / m and
                 h = error (g - right) / m would grow to r + h <= g / m under
@@ -109,12 +110,12 @@ def one_run_f_dp(
     scores, included, confidence, guesses, sides
         As for `one_run`.
     delta
-        From 0, below 1; above 0 with the Gaussian family.
+        From 0 to below 1; above 0 with the Gaussian family.
     family
-        "gaussian" bounds the mu of Gaussian DP, and epsilon is what that mu means at delta: right
-        for mechanisms whose trade-off function is about that of normal noise, as DP-SGD's is, and
-        tighter than `one_run`. "approximate" bounds epsilon of (epsilon, delta)-DP of any
-        mechanism, by the better of this and the bound of `one_run`.
+        "gaussian" bounds the mu of Gaussian DP, and converts it to epsilon at delta. It is valid
+        for mechanisms with about the trade-off function of normal noise, such as DP-SGD, and
+        tighter than `one_run`. "approximate" bounds epsilon of (epsilon, delta)-DP for any
+        mechanism, by the better of this bound and that of `one_run`.
 
     Returns
     -------
@@ -124,8 +125,8 @@ def one_run_f_dp(
     Raises
     ------
     InvalidParameter
-        As `one_run`, for another family, and for a delta of 0 with the Gaussian family, which has
-        no epsilon then.
+        As `one_run`, for another family, and for a delta of 0 with the Gaussian family, which then
+        has no epsilon.
 
     Examples
     --------

@@ -1,9 +1,9 @@
-r"""How likely so many right guesses are, when every canary is in or out by a fair coin.
+r"""The probability of many right guesses, with every canary in or out by a fair coin.
 
-A mechanism that is (epsilon, delta)-DP tells so little of each coin that the number of right
-guesses among r is at most Bin(r, q) + F in law, q = e^epsilon / (1 + e^epsilon), where F >= 0 is
-independent of the first with a mean of at most 2 m delta (Steinke, Nasr, Jagielski 2023). What
-such an F can do at most is a linear programme over its law, solved here in closed form.
+Under (epsilon, delta)-DP the number of right guesses among r is stochastically at most Bin(r, q) +
+F with q = e^epsilon / (1 + e^epsilon), where F >= 0 is independent of the first term and has a mean
+of at most 2 m delta (Steinke, Nasr, Jagielski 2023). The largest effect of F is a linear program
+over its distribution, solved here in closed form.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -24,7 +24,7 @@ _ROUNDED = 1 + 1e-9
 def p_value(
     *, right: int, guesses: int, canaries: int, epsilon: float, delta: float = 0.0
 ) -> float:
-    r"""P[as many right guesses, or more], at most, under (epsilon, delta)-DP.
+    r"""An upper bound on P[as many right guesses, or more] under (epsilon, delta)-DP.
 
     Statement   P[Bin >= v] + max over laws of F on {0, 1, ...} with mean at most 2 m delta of
                 sum over i of P[F = i] P[v > Bin >= v - i], Bin = Bin(r, q).

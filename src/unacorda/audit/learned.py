@@ -1,10 +1,10 @@
-r"""A score for outputs, learned from samples: how much likelier one input makes them.
+r"""A score for outputs, learned from samples: an estimated log-likelihood ratio.
 
-Outputs become a few public features each; every feature is cut into bins, or taken value by value
-where it has few; the score adds up the logarithms of the ratios of counts (naive Bayes). Single
-features are tried too: as they are, for half-lines, and value by value, however many, so that an
-output that comes again (noise that is left out, or drawn from few seeds) is never merged with its
-neighbors. It need not be the best score: whatever it is, the verdict on fresh samples holds.
+Each output gives a few public features. Every feature is binned, or taken value by value if it has
+few values. The score is the sum of the logarithms of the ratios of counts (naive Bayes). Single
+features are tried too: as they are, for half-lines, and value by value, for any number of values.
+So a repeated output (noise that is missing, or drawn from few seeds) is never merged with others.
+It need not be the best score: the verdict on fresh samples is valid for any score.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -79,9 +79,9 @@ def _column(k: int) -> str:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Score:
-    """The sum over some features of the logarithms of their ratios; higher for the first input.
+    """The sum over some features of their log ratios; higher for the first input.
 
-    shape: of outputs that are numbers, from which it was learned; None where they are names.
+    shape: of the numeric outputs that it was learned from; None for names.
     """
 
     parts: Sequence[_Feature | _Slope | _Line]
@@ -138,9 +138,9 @@ class Score:
         return f"a score learned of {shown} is {'at least' if above else 'below'} {cut:.4g}"
 
     def __call__(self, outputs: Sequence[Any]) -> Floats:
-        """One score an output, whatever the others are: so verdicts on samples hold.
+        """One score per output, independent of the others, so verdicts on samples are valid.
 
-        A kind of output that was not seen before is scored as if nothing were known.
+        A new kind of output gets a neutral score.
         """
         known, chosen = np.ones(len(outputs), dtype=np.bool_), outputs
         if self.shape is not None and _shape(outputs) != self.shape:

@@ -46,27 +46,27 @@ def many_runs(
     scores
         One number per run, from its output alone.
     included
-        Whether that run had the record, a choice that does not depend on the outputs.
+        Whether that run had the record; this must not depend on the outputs.
     delta
         From 0, below 1.
     confidence
         Between 0 and 1, at which the bound is true.
     threshold
-        Runs at or above it are taken to have the record. None chooses one on every other run of
-        each kind and counts on the others alone.
+        Runs at or above it count as having the record. None chooses one on every other run of each
+        kind and evaluates it on the rest.
     gaussian
-        Bound the mu of Gaussian DP, and what it means at delta, which must be above 0. It is right
-        where the runs are independent and the mechanism adds normal noise, or a mixture near it.
+        Bound the mu of Gaussian DP, and convert it at delta, which must be above 0. It is valid if
+        the runs are independent and the mechanism adds normal noise, or a mixture close to it.
 
     Returns
     -------
     Bound
-        With the number of runs that were counted.
+        The lower bound, with the number of runs.
 
     Raises
     ------
     InvalidParameter
-        As `one_run`, and where there are fewer than 8 runs of a kind.
+        As `one_run`, and for fewer than 8 runs of a kind.
 
     Examples
     --------
@@ -154,11 +154,11 @@ def clearest(
     runs: int | None = None,
     gaussian: bool = False,
 ) -> float:
-    """The threshold whose bound would be the largest if other runs were like these.
+    """The threshold with the largest bound if other runs were like these.
 
-    with_it, without: scores of runs of either kind; runs: how many of a kind the others are, by
-    default as many as these. Where they are more, half a run is added to what was seen, so that
-    what these runs never did is not taken for what none does.
+    with_it, without: scores of runs of either kind; runs: the number of other runs of a kind, by
+    default as many as these. If they are more, half a run is added to the counts, so that an event
+    without a run here does not count as impossible.
     """
     return _clearest(with_it, without, delta, confidence, runs, gaussian=gaussian)[1]
 
@@ -166,7 +166,7 @@ def clearest(
 def foreseen(
     with_it: Floats, without: Floats, *, delta: float, confidence: float, runs: int
 ) -> float:
-    """The epsilon of that bound: what other runs would say if they were like these."""
+    """The epsilon of that bound, if other runs are like these."""
     return _clearest(with_it, without, delta, confidence, runs, gaussian=False)[0]
 
 

@@ -1,4 +1,4 @@
-"""Audits of a mechanism that ran once, on canaries that fair coins put in or left out."""
+"""Audits of a mechanism that ran once, with canaries in or out by fair coins."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -34,7 +34,7 @@ def one_run(
 ) -> Bound:
     r"""Bound epsilon from below by one run on many canaries.
 
-    Of equal scores the earlier one is taken for the higher.
+    Of equal scores the earlier one counts as higher.
 
     Statement: epsilon of (epsilon, delta)-DP, under adding or removing one canary, is at least this
     with probability `confidence`.
@@ -44,8 +44,8 @@ def one_run(
     Parameters
     ----------
     scores
-        One number per canary, computed from what the mechanism released and from the canary alone:
-        the higher, the likelier it was in.
+        One number per canary, computed only from the release and from the canary: the higher, the
+        likelier it was in.
     included
         The coins, one boolean a canary, fair and independent.
     delta
@@ -53,12 +53,12 @@ def one_run(
     confidence
         Between 0 and 1, at which the bound is true.
     guesses
-        How many canaries are guessed at, those with the clearest scores. Several numbers are tried
-        and paid for (Bonferroni); None means a sixth of all and a 32nd of all. They must be chosen
-        before the coins are looked at.
+        How many canaries are guessed, those with the most extreme scores. Several numbers are tried
+        with a Bonferroni correction; None means a sixth of all and a 32nd of all. They must be
+        chosen before the coins are seen.
     sides
         "both" guesses "in" for the highest scores and "out" for as many of the lowest; "in" guesses
-        at the highest alone.
+        only the highest.
 
     Returns
     -------
@@ -135,7 +135,7 @@ def ways_to_guess(guesses: int | Iterable[int] | None, *, canaries: int) -> list
 
 
 def counts_right(order: np.ndarray, coins: Bools, *, guesses: int, sides: Sides) -> int:
-    """How many guesses are right; of an odd number one more is guessed to be in."""
+    """The number of right guesses; of an odd number one more is guessed to be in."""
     one_of("sides", sides, "both", "in")
     inside = guesses if sides == "in" else (guesses + 1) // 2
     outside = guesses - inside

@@ -1,8 +1,8 @@
-r"""What a number of samples can tell of a claim, and how many a factor of two needs.
+r"""The power of an audit by its number of samples.
 
 An event has the probabilities p and q under the two inputs. A verdict over n samples of each
-refutes (epsilon, delta) if the bounds of Clopper and Pearson say p - delta > e^epsilon q. Whether
-it does with probability .99 is decided at the quantiles of both counts, .005 each.
+refutes (epsilon, delta) if the Clopper-Pearson bounds show p - delta > e^epsilon q. Whether that
+has probability .99 is decided at the quantiles of both counts, .005 each.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -35,7 +35,7 @@ Claim = PureDP | ApproxDP | GDP
 
 
 def points(claim: Claim) -> list[tuple[float, float]]:
-    """The (epsilon, delta) that a claim allows and that it is held against."""
+    """The (epsilon, delta) pairs of a claim that are tested."""
     from unacorda.privacy.conversions import approx_dp_delta_from_gdp
 
     match claim:
@@ -63,10 +63,10 @@ def seen(
 
 
 def samples_for(claim: Claim, *, confidence: float) -> int:
-    """How many samples of each input find noise of half the scale, and a thousandth without noise.
+    """How many samples detect noise of half the scale, and one noiseless output in a thousand.
 
-    Either only where few enough do: the first from MOST on, the second from MOST_FOR_ATOMS on is
-    left unseen. BASE at least.
+    The number is at least BASE. The first is given up above MOST samples, the second above
+    MOST_FOR_ATOMS.
     """
 
     def halved(samples: int) -> bool:
@@ -91,7 +91,7 @@ def _least(enough: Callable[[int], bool], most: int) -> int:
 
 
 def factor_seen(claim: Claim, samples: int, *, confidence: float) -> float | None:
-    """The least factor, of a few, by which noise may be too small and be found; None if none is."""
+    """The least of a few factors of too little noise that is detected, or None."""
     for factor in _FACTORS:
         if _seen_at(claim, factor, math.floor(samples / _LEARNED), confidence):
             return factor
@@ -99,7 +99,7 @@ def factor_seen(claim: Claim, samples: int, *, confidence: float) -> float | Non
 
 
 def mass_seen(claim: Claim, samples: int, *, confidence: float) -> float | None:
-    """The least probability with which an output that the other input never has is found."""
+    """The least detectable probability of an output that the other input never has."""
     best = None
     for epsilon, delta in points(claim):
         low, high = 0.0, 1.0

@@ -1,4 +1,4 @@
-"""Looking for two neighbors and an event that break a promise."""
+"""Search for two neighbors and an event that violate a guarantee."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -32,7 +32,7 @@ _LEAST_ALARM: Final = 1e-12
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Finding:
-    """The end of a search: a promise broken, or the nearest that the search came to that.
+    """The result of a search: a violation, or the closest that the search came to one.
 
     Attributes
     ----------
@@ -41,17 +41,17 @@ class Finding:
     bound
         The verdict on fresh samples.
     promised
-        The epsilon that the claim allows at the bound's delta.
+        The claimed epsilon at the bound's delta.
     tried
-        How many pairs were looked at.
+        How many pairs were tried.
     event
-        The set of outputs that the verdict is about, in words.
+        The event of the verdict, in words.
     counts
-        How many of `runs` outputs of the first and of the second input lie in it.
+        How many of `runs` outputs of the first and of the second input are in it.
     runs
         How many outputs of each input were sampled for the verdict.
     unseen
-        What too few samples were taken for, in words.
+        Violations that need more samples to be detected, in words.
 
     Examples
     --------
@@ -108,14 +108,14 @@ def search(
     false_alarm: float = 1e-6,
     seed: int | None = None,
 ) -> Finding:
-    r"""Try neighboring inputs, learn what tells their outputs apart, and judge on fresh samples.
+    r"""Search neighboring inputs for distinguishing events, and test them on fresh samples.
 
-    Events tried are half-lines, bins, single values, sets of values that came before (so noise
-    drawn from few seeds shows: what came on one input comes again on it, and not on the other),
-    and what all features together tell.
+    The events are half-lines, bins, single values, sets of values that occurred before, and level
+    sets of a score over all features. Sets of earlier values reveal noise from few seeds: outputs
+    on one input occur again on it, and not on the other.
 
-    Statement: if `violated`, the claim is false, or something happened that has a probability of at
-    most false_alarm: the verdict counts samples that had no part in any choice.
+    Statement: if `violated`, the claim is false, except with probability at most false_alarm. The
+    verdict uses only samples that no choice depends on.
 
     Source: Ding, Wang, Wang, Zhang, Kifer 2018 (StatDP); Bichsel, Steffen, Bogunovic, Vechev 2021
     (DP-Sniper: learned events).
@@ -125,29 +125,29 @@ def search(
     sample
         A function from an input and a number n to n independent outputs of the mechanism.
     pairs
-        Neighboring inputs to begin with, each a tuple of two, such as a grid of them.
+        Neighboring inputs to start from, each a tuple of two, such as a grid of them.
     claim
         PureDP, ApproxDP or GDP.
     vary
         A function that makes another pair of neighbors from a pair and a NumPy generator.
     generations
-        For how many rounds pairs are varied, each from the three best.
+        The number of rounds in which the three best pairs are varied.
     explore
-        How many samples of an input are drawn to find the best pairs, 100 or more.
+        The number of samples of an input for finding the best pairs, 100 or more.
     confirm
-        How many samples are drawn to learn again from the three best, and as many fresh ones for
-        the verdict. By default so many that, with probability .99, noise of half the scale is
-        found, and an output without noise in one of 1,000, where 4,000,000 (400,000 for the latter)
-        do it. What the number taken cannot see is in `unseen`.
+        The number of samples for learning again from the three best, and of fresh ones for the
+        verdict. The default detects noise of half the scale with probability .99, and an output
+        without noise in one of 1,000, if 4,000,000 samples (400,000 for the latter) suffice.
+        `unseen` has the violations that the number cannot detect.
     false_alarm
-        The probability, from 1e-12 to below 1, with which a claim that holds is called violated.
+        The probability of a false alarm for a true claim, from 1e-12 to below 1.
     seed
-        Of the generator for `vary`.
+        The seed of the generator for `vary`.
 
     Returns
     -------
     Finding
-        With the verdict as `violated`.
+        The result, with the verdict as `violated`.
 
     Raises
     ------

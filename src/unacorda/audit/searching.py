@@ -1,4 +1,4 @@
-"""The largest privacy parameter that a test still rejects, where rejecting is monotone."""
+"""The largest privacy parameter that a monotone test rejects."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -10,10 +10,10 @@ MOST = 700.0
 
 
 def largest_rejected(p_value: Callable[[float], float], *, error: float, steps: int = 40) -> float:
-    """A value up to which p_value is at most `error`: 0 if it is above at 0 already.
+    """A value up to which p_value is at most `error`; 0 if it is above already at 0.
 
-    p_value must not fall: what is private at a smaller value is so at every larger one. The end
-    that is returned is one at which it was seen to reject, so that rounding costs tightness alone.
+    p_value must not decrease: a mechanism that is private at a smaller value is so at every larger
+    one. The test rejects at the returned value, so rounding only costs tightness.
     """
     if p_value(0.0) > error:
         return 0.0

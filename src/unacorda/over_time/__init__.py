@@ -1,8 +1,8 @@
-"""Answers over time: who is bound while rows still come, which noise, and what it costs.
+"""Answers over time: contribution bounds, noise and cost while rows still arrive.
 
-No table and no engine is known here. `bounds` has the contribution bounds of a person,
-`sensitivity` how far these move a series, `encoders` the choice of the noise with the least error,
-and `noise` the release of one step, exactly.
+This package knows no table and no engine. `bounds` has the contribution bounds of a person,
+`sensitivity` the resulting sensitivity of a series, `encoders` the choice of the noise with the
+least error, and `noise` the exact release of one step.
 """
 
 # SPDX-License-Identifier: Apache-2.0

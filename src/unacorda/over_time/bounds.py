@@ -1,4 +1,4 @@
-"""How a person is bound while rows still come, and what of the steps is wanted."""
+"""Contribution bounds while rows still arrive, and the kinds of answers."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -19,30 +19,30 @@ _MOST_ROWS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverTime:
-    """Which rows of a person count in a series: the first ones, for good.
+    """Contribution bounds of a series: the first rows of a person count.
 
-    Which rows count is decided by a person's rows up to the step that is answered, since those of
-    later steps are not there yet.
+    Whether a row counts depends on the person's rows up to its step, since later rows have not
+    arrived.
 
     Parameters
     ----------
     max_steps
-        A person counts in their first `max_steps` steps with rows; None where `max_rows` alone
-        bounds them.
+        A person counts in their first `max_steps` steps with rows; None if only `max_rows` bounds
+        them.
     max_rows_per_step
-        The most rows of theirs that count in one step, chosen by a salted hash; by default 1, or
-        `max_rows` where that alone bounds them.
+        The most rows of a person that count in one step, chosen by a salted hash; by default 1, or
+        `max_rows` if that is the only bound.
     within
-        The length of a period in steps: `max_steps` counts anew in each, so that a person is bound
-        evenly over time, and the noise grows with the number of periods.
+        The length of a period in steps. `max_steps` applies anew in each period, so contributions
+        are spread over time, and the noise grows with the number of periods.
     max_rows
-        The most rows of theirs that count in all.
+        The most rows of a person that count in total.
 
     Raises
     ------
     InvalidParameter
-        Where neither `max_steps` nor `max_rows` is given, a number is no whole number above 0,
-        `within` is shorter than `max_steps`, or stands with `max_rows`.
+        If neither `max_steps` nor `max_rows` is given, if a number is not a whole number above 0,
+        or if `within` is shorter than `max_steps` or given with `max_rows`.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class OverTime:
 
     @property
     def once(self) -> bool:
-        """Whether one row of a person counts in all."""
+        """Whether only one row of a person counts in total."""
         return self.within is None and 1 in (self.max_rows, (self.max_steps or 2) * self.each)
 
     def __str__(self) -> str:
@@ -146,7 +146,7 @@ def window(width: int) -> SlidingWindow:
     Raises
     ------
     InvalidParameter
-        For a width that is no whole number in its range.
+        For a width that is not a whole number in its range.
 
     Examples
     --------
@@ -161,7 +161,7 @@ Wanted: TypeAlias = SlidingWindow | Literal["steps", "totals"]
 
 
 def check_wanted(wanted: Any) -> tuple[Wanted, ...]:
-    """What is wanted, each once; InvalidParameter for what is no kind of sum.
+    """Check the wanted answers, without repetition; InvalidParameter for an unknown kind.
 
     >>> check_wanted("totals")
     ('totals',)

@@ -1,8 +1,9 @@
-r"""The encoder of a series: the Toeplitz matrix whose noise errs least about what is wanted.
+r"""The encoder of a series: the Toeplitz matrix with the least error of the wanted answers.
 
-What is released is C x + noise; every wanted sum is a linear function of C^-1 of it. Candidates are
-the coefficients of (1 - x)^-a, cut to some bands: a = 1/2 with all of them is the square root of
-the prefix sums, a = 0 is noise for each step alone. Which one is chosen, public numbers decide.
+The release is C x + noise, and every wanted sum is a linear function of C^-1 of it. Candidates are
+the coefficients of (1 - x)^-a, truncated to some bands: a = 1/2 with all bands is the square root
+of the prefix sums, and a = 0 is independent noise in each step. The choice depends only on public
+numbers.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -55,7 +56,7 @@ class Encoder:
 
     @property
     def bands(self) -> int:
-        """How many steps a number is made of, at most."""
+        """The most steps that enter one number."""
         return len(self.numbers)
 
     @property
@@ -65,7 +66,7 @@ class Encoder:
 
     @property
     def coefficients(self) -> Floats:
-        """The first column in floats, which hold it exactly."""
+        """The first column as floats, exactly."""
         return np.ldexp(np.array(self.numbers, dtype=np.float64), -self.scale_log2)
 
     def deviations(self, wanted: Wanted, steps: int) -> Floats:
@@ -85,10 +86,11 @@ class Encoder:
 
 
 def choose_encoder(person: OverTime, wanted: Sequence[Wanted], *, steps: int | None) -> Encoder:
-    """Chooses the encoder with the least errors at one price, by public numbers alone.
+    """Chooses the encoder with the least errors at a given price, from public numbers.
 
-    Each kind of sum counts by its root mean square error over all steps, in units of the least that
-    any candidate has for it alone. Without an end errors are those of `HORIZON` steps.
+    Each kind of sum counts with its root mean square error over all steps, in units of the least
+    error that any candidate has for it. For a series without an end, errors are those of `HORIZON`
+    steps.
 
     >>> from unacorda.over_time.bounds import window
     >>> choose_encoder(OverTime(max_steps=10), (window(28),), steps=365).bands

@@ -1,8 +1,8 @@
-r"""The release of one step: exact combinations of exact integers, and exact normal noise on a grid.
+r"""The release of one step: exact integer combinations and exact normal noise on a grid.
 
-y_t = round(sum over j of c_j x_(t-j) + Z), Z ideal normal noise, in multiples of a public power of
-two: a function of the Gaussian mechanism, whatever was released before (Denisov et al. 2022,
-Theorem 2.1). Estimates are made of what was released alone.
+y_t = round(sum over j of c_j x_(t-j) + Z), with ideal normal noise Z, in multiples of a public
+power of two. It is postprocessing of the Gaussian mechanism, also if later data depend on earlier
+releases (Denisov et al. 2022, Theorem 2.1). Estimates are computed only from releases.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -47,19 +47,19 @@ class SeriesNoise:
 
     @property
     def grid_log2(self) -> int:
-        """What is released is whole multiples of 2^grid_log2."""
+        """Released numbers are whole multiples of 2^grid_log2."""
         return floor_log2(self.sigma) - _GRID_BITS
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of what is added to each released number, rounding included."""
+        """The standard deviation of the noise in each released number, including rounding."""
         return rounded_deviation(float(self.sigma), grid_log2=self.grid_log2)
 
     def release(self, history: Sequence[Sequence[int]], *, bits: RandomBits) -> list[int]:
         """The noisy numbers of a step, as multiples of 2^grid_log2.
 
-        history: the exact integers of the step, of the one before, and so on, each of one length;
-        what lies before `encoder.bands` steps is not read.
+        history: the exact integers of the step, of the one before, and so on, all of one length;
+        steps before the last `encoder.bands` are not read.
 
         >>> from unacorda import SeededBits
         >>> noise = SeriesNoise(
@@ -93,8 +93,8 @@ class SeriesNoise:
     def estimates(self, released: Sequence[Sequence[int]], wanted: Wanted) -> Floats:
         """The sums of a kind, of shape (steps, numbers), in the unit of the integers.
 
-        released: what `release` gave, step by step. A line depends on its own and earlier ones
-        alone, so that it never changes. Post-processing.
+        released: the results of `release`, step by step. A line depends only on its own and earlier
+        steps, so it never changes. It is postprocessing.
         """
         noisy = np.array([[math.ldexp(y, self.grid_log2) for y in line] for line in released])
         found: Floats = signal.lfilter([1.0], self.encoder.coefficients, noisy, axis=0)

@@ -1,8 +1,9 @@
-r"""How far a person moves a series: the norm of C v over all that a bound allows.
+r"""The sensitivity of a series: the largest norm of C v that a contribution bound allows.
 
-C is lower triangular Toeplitz with the coefficients c_0 >= c_1 >= ... >= 0, v_t the length of what
-a person adds at step t. The squared norm is the sum of G_ij v_i v_j, G = C^T C, whose entries fall
-with the distance of i and j and with the later of the two. Proofs: docs/proofs/over-time.md.
+C is lower triangular Toeplitz with the coefficients c_0 >= c_1 >= ... >= 0, and v_t is the norm of
+a person's contribution at step t. The squared norm is the sum of G_ij v_i v_j with G = C^T C, whose
+entries decrease with the distance of i and j and with the later of the two. Proofs:
+docs/proofs/over-time.md.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -35,11 +36,11 @@ def squared_sensitivity(
     Parameters
     ----------
     column
-        The first column of the encoder: none negative, none above the one before; zeros follow.
+        The first column of the encoder, non-negative and non-increasing; zeros follow.
     person
-        Which rows of a person count, each at most 1 in l2 norm.
+        The contribution bounds of a person; each row is at most 1 in the l2 norm.
     steps
-        How many there are; None without an end.
+        The number of steps; None without an end.
     replaced
         Whether a person is replaced by another, instead of added or removed.
     signed
@@ -75,7 +76,7 @@ def squared_sensitivity(
 
 
 def squared_norm(column: Floats, person: OverTime, *, steps: int) -> float:
-    """Computes the same in floats, where nothing is replaced, to compare encoders with each other.
+    """Computes the same in floats, without replacement, to compare encoders.
 
     Bound       none: it is rounded to the nearest.
     Source      squared_sensitivity.

@@ -1,8 +1,8 @@
-"""Budgets of synthetic tables: which noise a share of them buys, and what all shares cost.
+"""Budgets of synthetic tables: the noise for a share, and the cost of all shares.
 
-Shares are amounts of rho, of mu^2, or of epsilon where the budget is pure. The noise of a step
-depends on answers before it, so what is promised for the whole is the sum of the amounts, which
-never exceeds the total (a privacy filter): no tighter composition of the steps is claimed.
+Shares are amounts of rho, of mu^2, or of epsilon for a pure budget. The noise of a step depends on
+earlier answers, so the guarantee of the whole is the sum of the amounts, which never exceeds the
+total (a privacy filter). No tighter composition of the steps is claimed.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -103,7 +103,7 @@ class GaussianShares:
 
     @property
     def event(self) -> events.Gaussian:
-        """What all steps cost at most: one normal release of this mu."""
+        """The most that all steps cost: one normal release of this mu."""
         return events.Gaussian(noise_multiplier=readable(inverse_root_up(self.total)))
 
     def guarantee(self, amount: Fraction) -> GDP:
@@ -183,9 +183,9 @@ Shares: TypeAlias = ConcentratedShares | GaussianShares | PureShares
 def shares_within(budget: Guarantee) -> Shares:
     """The amounts that a budget holds.
 
-    ZCDP: its rho. GDP: its mu^2. ApproxDP: the largest rho that implies it, or its epsilon where
-    delta is 0. RenyiDP: epsilon / alpha. PureDP: its epsilon. A delta of a ZCDP or GDP budget is
-    not made use of. Raises InvalidParameter for a budget of 0.
+    ZCDP: its rho. GDP: its mu^2. ApproxDP: the largest rho that implies it, or its epsilon if delta
+    is 0. RenyiDP: epsilon / alpha. PureDP: its epsilon. The delta of a ZCDP or GDP budget is not
+    used. Raises InvalidParameter for a budget of 0.
 
     >>> round(float(shares_within(ApproxDP(1, 1e-6)).total), 6)
     0.024356

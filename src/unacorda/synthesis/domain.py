@@ -30,7 +30,7 @@ _LAST_DAY: Final = dt.date.max.toordinal()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CategoryColumn:
-    """A column of listed values, one cell each, and None for missing ones where it is listed.
+    """A column of listed values, one cell each; a listed None is the cell of missing values.
 
     Parameters
     ----------
@@ -39,8 +39,8 @@ class CategoryColumn:
     values
         Distinct, at least one.
     other
-        The word for all other values, which have a cell of their own; None for no such cell: then
-        other values count as None where that is listed, else as the first value.
+        The label of a cell for all other values. With None there is no such cell: other values
+        count as None if that is listed, else as the first value.
 
     Raises InvalidParameter for an empty name, no values, equal ones and more than 2^16.
 
@@ -98,7 +98,7 @@ class CategoryColumn:
 class BinnedColumn:
     """A column of numbers or dates in bins, and a last cell for missing ones.
 
-    What lies outside the edges counts as the nearest. Back from cells, values are spread evenly in
+    Values outside the edges count as the nearest edge. Values drawn from cells are spread evenly in
     their bin; whole numbers stay whole, and dates are dates.
 
     Parameters
@@ -106,17 +106,17 @@ class BinnedColumn:
     name
         Of the column, not empty.
     edges
-        Increasing, finite, at least two; a bin has its lower edge, the last one both. Of dates they
-        may be given as dates, and are kept as days, 1 that of January 1 of the year 1.
+        Increasing, finite, at least two. A bin includes its lower edge, the last one both. For
+        dates they may be dates, and are stored as days, with 1 for January 1 of the year 1.
     whole
         Whether its numbers are whole; then edges are too.
     missing
-        Whether there is a cell for missing values; without it they count as the lowest edge.
+        Whether missing values have a cell; without one they count as the lowest edge.
     dates
         Whether its values are dates.
 
-    Raises InvalidParameter for an empty name and for edges that are not increasing, not finite,
-    not whole where `whole`, no dates where `dates`, or more than 2^16.
+    Raises InvalidParameter for an empty name and for edges that are not increasing, not finite, not
+    whole (if `whole`), not dates (if `dates`), or more than 2^16.
 
     >>> age = BinnedColumn(name="age", edges=(0, 18, 65, 120), whole=True, missing=True)
     >>> age.encode([17.0, 18.0, -3.0, 120.0, float("nan")]).tolist()
@@ -178,7 +178,7 @@ class BinnedColumn:
         return edges[:-1], highest
 
     def encode(self, values: Sequence[Any] | NDArray[Any]) -> NDArray[np.int64]:
-        """The cell of each number or date; none is refused, NaN and None are missing ones."""
+        """The cell of each number or date; no value is refused, and NaN and None are missing."""
         if self.dates:
             items = np.asarray(values, dtype=object).reshape(-1).tolist()
             days = [_day(item) if isinstance(item, dt.date) else math.nan for item in items]
@@ -196,8 +196,8 @@ class BinnedColumn:
     ) -> NDArray[Any]:
         """A number or date in the bin of each cell, evenly spread; NaN or None where missing.
 
-        generator: by default one that is seeded by 0. Whole numbers are int64 where none can be
-        missing, else float64; dates are objects.
+        generator: by default one with seed 0. Whole numbers are int64 if none can be missing, else
+        float64; dates are objects.
         """
         source = generator or np.random.default_rng(0)
         edges, bins = np.array(self.edges), len(self.edges) - 1

@@ -1,4 +1,4 @@
-"""What a synthesis would measure, with which noise and error: free, from public facts alone."""
+"""Forecasts of a synthesis: its measurements, noise and errors, free and from public facts."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -34,32 +34,32 @@ _TRIALS: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SynthesisForecast:
-    """The noise of a synthesis, known beforehand.
+    """The noise of a synthesis, which is known beforehand.
 
     Parameters
     ----------
     columns
-        By name, how many cells.
+        The number of cells by name.
     tables
         How many tables the workload has.
     candidates
         How many tables of two columns or more may be measured.
     planned
-        How many of them the shares are planned for; rounds that find little measure fewer, each
-        with less noise.
+        How many of them the shares are planned for. If rounds find small errors, fewer tables are
+        measured, each with less noise.
     single_deviation, table_deviation
-        Of the noise in a cell of a single column, and of a table that is chosen in the first round.
+        The noise in a cell of a single column, and of a table that the first round selects.
     half_width, mean_half_width
-        Of the intervals of the measured errors, in rows that lie in another cell: of a table, and
-        of the mean of all. None where no errors are measured.
+        Half the widths of the intervals of measured errors, in rows in a wrong cell: of a table,
+        and of the mean of all. None if no errors are measured.
     event
-        What the release costs at most.
+        The event with the largest cost of the release.
     found
-        By column, how cells that are not public are found. `columns` has how many bins there are at
-        most, and no texts whose values are found.
+        By column, how cells that are not public are found. `columns` has the largest number of
+        bins, and omits texts whose values are found.
     expected_errors
         The mean error of the workload's tables in each trial on an assumed table, in total
-        variation; empty where none is assumed.
+        variation; empty if none is assumed.
     """
 
     columns: dict[str, int]
@@ -76,14 +76,14 @@ class SynthesisForecast:
 
     @property
     def expected_error(self) -> float | None:
-        """The mean error of the workload's tables on the assumed table, in the mean of trials."""
+        """The mean error of the workload's tables on the assumed table, averaged over trials."""
         return fmean(self.expected_errors) if self.expected_errors else None
 
     @property
     def rows_needed(self) -> int:
-        """Rows from which on the mean cell of every single column is as large as its noise.
+        """The number of rows at which the mean cell of every column is as large as its noise.
 
-        With fewer rows little is learned: ask for fewer cells or a larger budget.
+        With fewer rows little is learned: use fewer cells or a larger budget.
         """
         return math.ceil(max(self.columns.values(), default=1) * self.single_deviation)
 
@@ -123,11 +123,11 @@ def forecast(
     assuming: int | CountTables | None = None,
     confidence: Number = Fraction(95, 100),
 ) -> SynthesisForecast:
-    """Foresee the noise of `synthesize` with these arguments; raises as it does.
+    """Forecast the noise of `synthesize` with these arguments; raises the same errors.
 
-    assuming: how many rows, of which the share of the single columns follows, by default many; or
-    public counts that those of the data are assumed to be like: then the whole synthesis is tried
-    out on them, with noise that is made up, for the errors that it leaves.
+    assuming: the number of rows, which determines the share of the single columns, by default many;
+    or public counts that are assumed to be like those of the data. Then the whole synthesis runs on
+    them with simulated noise, to estimate its errors.
 
     >>> from unacorda.privacy.guarantees import ZCDP
     >>> from unacorda.privacy.neighbors import AddRemove

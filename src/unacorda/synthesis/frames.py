@@ -24,7 +24,7 @@ __all__ = ["arrow_table", "html_table", "pandas_frame", "plain_values"]
 def plain_values(
     column: BinnedColumn | CategoryColumn, values: NDArray[Any]
 ) -> tuple[type, list[Any]]:
-    """The type of a column, and its values as Python has them, with None for missing ones.
+    """The type of a column, and its values as Python objects, with None for missing ones.
 
     values: as `decode` gives them. Labels of several types, such as numbers and "other", are text.
 
@@ -56,7 +56,7 @@ _KINDS = (bool, int, float, dt.date, str)
 
 
 def pandas_frame(domain: Domain, columns: Mapping[str, NDArray[Any]]) -> pandas.DataFrame:
-    """Rows by column as a pandas data frame: whole numbers are Int64 where some are missing."""
+    """Rows by column as a pandas data frame; whole numbers are Int64 if some are missing."""
     library = require("pandas", extra="frames")
     found: dict[str, Any] = dict(columns)
     for column in domain.columns:

@@ -35,7 +35,7 @@ _LEAST_SUM: Final = 1e-150
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beliefs:
-    """What the messages give: all marginals over cliques and separators, each of sum 1.
+    """The result of message passing: all marginals over cliques and separators, with sum 1.
 
     log_total: the logarithm of the sum over all cells of the product of the factors.
     """
@@ -84,7 +84,7 @@ class JunctionTree:
         self._homes: dict[Columns, int | None] = {}
 
     def home(self, columns: Columns) -> int | None:
-        """The place of the least clique that holds the columns; None where no clique does."""
+        """The position of the least clique that holds the columns, or None."""
         if columns not in self._homes:
             asked = set(columns)
             inside = [i for i, clique in enumerate(self.cliques) if asked <= set(clique)]
@@ -96,8 +96,8 @@ class JunctionTree:
         """Pass messages up and down the tree.
 
         factors: of each clique the logarithm of its factor, of its shape; -inf is a factor of 0.
-        One exponential a clique, relative to the largest term, so nothing overflows. Where all
-        cells have a factor of 0, `log_total` is -inf and the beliefs are 0.
+        One exponential per clique, relative to the largest term, so nothing overflows. If all cells
+        have a factor of 0, `log_total` is -inf and the beliefs are 0.
         """
         count = len(self.cliques)
         terms: list[Floats] = [np.empty(0)] * count
@@ -137,9 +137,9 @@ class JunctionTree:
     ) -> Beliefs | None:
         """Pass messages of the factors themselves, which takes a third of the time of logarithms.
 
-        factors: of each clique, from 0 to 1; the beliefs take their place; log_scale: the logarithm
-        of what all were divided by. None where a sum is so small that its terms may have vanished:
-        pass their logarithms to `calibrate` then.
+        factors: of each clique, from 0 to 1; the beliefs overwrite them; log_scale: the logarithm
+        of their common divisor. Returns None if a sum is so small that terms may have underflowed:
+        then pass their logarithms to `calibrate`.
         """
         count = len(self.cliques)
         sums: list[Floats] = [np.empty(0)] * count
@@ -169,8 +169,8 @@ class JunctionTree:
 class FactorTree:
     """The product of the tables of a clique, and sums over its cells to each of them.
 
-    Tables are joined two by two, those of the least product first, and sums go the same way back:
-    only the last joins pass over all cells of the clique.
+    Tables are joined in pairs, those of the least product first, and sums return the same way. Only
+    the last joins read all cells of the clique.
 
     Parameters
     ----------
@@ -314,7 +314,7 @@ def _reduced(operation: np.ufunc, table: Floats, axes: tuple[int, ...]) -> Float
 
 
 class ColumnGraph:
-    """Which columns lie together in some set, and the junction tree that this leads to.
+    """The graph of columns that are together in some set, and its junction tree.
 
     Parameters
     ----------

@@ -1,13 +1,13 @@
-"""Counts, proportions and means of the data from the measured tables, with intervals of the noise.
+"""Counts, proportions and means of the data from the measured tables, with intervals.
 
-The measured tables that hold a set of columns are several noisy views of the same counts. Counts
-over columns r are a sum of parts, one for each s within r: what the columns s add to all smaller
-sets. A table tells the part of s where it holds s, and the parts of one table have independent
-noise. So the best linear unbiased estimate weighs, part by part, all tables that hold it by 1 over
-their variances. A ratio of two such sums has Fieller's interval.
+The measured tables that contain a set of columns are several noisy views of the same counts. Counts
+over columns r are a sum of parts, one for each s within r: the interaction of the columns s beyond
+all smaller sets. A table with the columns s measures the part of s, and the parts of one table have
+independent noise. So the best linear unbiased estimate averages each part over all tables that
+measure it, with weights of 1 over their variances. A ratio of two such sums has Fieller's interval.
 
-The intervals are of the rows of the data as they are counted (bounded, each in its cell), and not
-of a population that these were drawn from.
+The intervals are for the rows of the data as they are counted (bounded, each in its cell), not for
+a population from which these were drawn.
 
 Source: docs/proofs/synthesis.md, section 5. Parts of tables: Scheffe 1959, "The Analysis of
 Variance", Section 4.1; ratios: Fieller 1954, doi:10.1111/j.2517-6161.1954.tb00159.x.
@@ -36,8 +36,8 @@ __all__ = ["MeasuredCounts", "MeasuredValue", "measured_counts", "noise_deviatio
 class MeasuredValue:
     """A number of the data, estimated from the measured tables.
 
-    value: the estimate, NaN where the noise leaves no rows that it is of; standard_error: of the
-    noise in it; lower, upper: an interval that holds the number of the data with at least this
+    value: the estimate, NaN if the noise leaves no rows in the denominator; standard_error: of its
+    noise; lower, upper: an interval that covers the number of the data with at least this
     confidence.
     """
 
@@ -105,8 +105,8 @@ class MeasuredCounts:
     ) -> MeasuredValue:
         """A sum of the counts over another.
 
-        numerators: weights of the estimate, of a lower bound, and of an upper bound of what is
-        asked, which may be one and the same; limits: where the ratio lies whatever the data are.
+        numerators: weights of the estimate, of a lower bound and of an upper bound, which may be
+        equal; limits: the range of the ratio for all data.
         """
         value, lower, upper = (
             self._fieller(one, denominator, limits=limits, deviations=deviations)
@@ -155,7 +155,7 @@ def measured_counts(
 ) -> MeasuredCounts | None:
     """The best linear unbiased estimate of the counts over some columns, from all measured tables.
 
-    None where no measured table holds the columns; sizes: how many cells each column has.
+    None if no measured table holds the columns; sizes: how many cells each column has.
 
     >>> one = NoisyMarginal(columns=(0,), counts=np.array([12.0, 8.0]), variance=1.0)
     >>> two = NoisyMarginal(columns=(1,), counts=np.array([10.0, 12.0]), variance=1.0)
@@ -185,10 +185,10 @@ def measured_counts(
 
 
 def noise_deviations(confidence: Number, *, laplace: bool) -> float:
-    """Within how many standard deviations a sum of independent noises lies with this confidence.
+    """The half width, in standard deviations, of an interval for a sum of independent noises.
 
-    laplace: whether the noise has the tails of the Laplace law; then it is that of a single one,
-    which from 95% on no weighted sum exceeds, or the normal one where that is larger.
+    laplace: whether the noise has Laplace tails. Then it is that of a single Laplace variable,
+    which no weighted sum exceeds from 95% on, or the normal one if that is larger.
     """
     normal = float(normal_quantile(confidence))
     return max(normal, float(laplace_quantile(confidence)) / math.sqrt(2)) if laplace else normal

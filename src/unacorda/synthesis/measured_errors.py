@@ -1,8 +1,8 @@
 """Errors of a finished synthetic table, measured on the data with noise.
 
 The error of a table of counts is its total variation distance: half the sum of the differences
-between its counts and the true ones, over the number of rows. It is measured on the rows as they
-are, so it is unbiased whatever was chosen and fitted before, and counts the rounding to rows.
+between its counts and the true ones, over the number of rows. It is measured on the finished rows.
+So it is unbiased for any earlier selection and fit, and includes the rounding to rows.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -43,8 +43,8 @@ _SHOWN: Final = 20
 class TableError:
     """The error of one table, in total variation (0: equal, 1: no row in common).
 
-    columns: names, () for the mean of all tables; error: unbiased, and below 0 where noise makes
-    it so; lower, upper: a confidence interval, clamped to [0, 1].
+    columns: names, () for the mean of all tables; error: unbiased, so noise can make it negative;
+    lower, upper: a confidence interval, clamped to [0, 1].
     """
 
     columns: tuple[str, ...]
@@ -131,17 +131,18 @@ def measure_errors(
     private
         The data.
     rows
-        The synthetic rows, public; where they are more or fewer than the data's, their counts are
-        scaled to the data's and rounded.
+        The synthetic rows, public. If their number differs from the data's, their counts are scaled
+        to it and rounded.
     domain, tables
         The columns, and which tables.
     count
-        How many rows the data have, in public; at least 1.
+        The public number of rows of the data, at least 1.
     amount
         What it costs.
     confidence
-        Of each interval. An interval is exact in the noise of its table; that of the mean is at
-        least as wide as the normal one, and as that of a single table over the root of how many.
+        Of each interval. An interval is exact for the noise of its table. That of the mean is at
+        least as wide as the normal one, and as that of a single table over the root of their
+        number.
 
     Source: docs/proofs/synthesis.md, section 5.
     """

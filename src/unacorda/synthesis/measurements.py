@@ -1,4 +1,4 @@
-"""Counts, proportions and means of the data of a synthetic table, from what was measured."""
+"""Counts, proportions and means of the original data, from the measured tables."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -30,12 +30,12 @@ _CONFIDENCE: Final = 0.95
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Measurements:
-    """The measured tables of a synthetic table, as answers with intervals that count the noise.
+    """The measured tables of a synthetic table, as answers with intervals for the noise.
 
-    The numbers are of the rows of the data as they were counted, bounded for each unit and each in
-    its cell; they are not of a population from which these were drawn, and they follow neither the
-    model nor the synthetic rows. Where tables were chosen by earlier answers each still has noise
-    of its own, independent of all before; see docs/proofs/synthesis.md, section 5.
+    The numbers are for the rows of the data as they were counted, bounded for each unit and each in
+    its cell. They are not for a population from which these were drawn, and do not depend on the
+    model or the synthetic rows. Tables that were selected by earlier answers still have noise that
+    is independent of these; see docs/proofs/synthesis.md, section 5.
 
     Parameters
     ----------
@@ -61,11 +61,11 @@ class Measurements:
     def count(
         self, where: Condition | None = None, *, confidence: Number = _CONFIDENCE
     ) -> MeasuredValue:
-        """How many rows the data have, all or those that meet a condition, from what was measured.
+        """Estimate the number of rows of the data, all or those that meet a condition.
 
-        The interval counts the noise. It is of the rows of the data as they were counted, bounded
-        and each in its cell, and not of a population. Raises InvalidParameter for unknown columns
-        and labels, and columns that no measured table has together.
+        The interval includes only the noise. It is for the rows of the data as they were counted,
+        bounded and each in its cell, not for a population. Raises InvalidParameter for unknown
+        columns and labels, and for columns that no measured table has together.
         """
         given = _given(where)
         columns, seen = self._held(given)
@@ -79,11 +79,11 @@ class Measurements:
         where: Condition | None = None,
         confidence: Number = _CONFIDENCE,
     ) -> MeasuredValue:
-        """The share of the data's rows that meet a condition, from what was measured.
+        """Estimate the share of the data's rows that meet a condition.
 
-        event: by column, one label or several, as {"county": "A"}; where: the rows that it is a
-        share of. The interval counts the noise, and is of the rows of the data, as in `count`.
-        Raises as `count` does. Source: Fieller 1954; docs/proofs/synthesis.md, section 5.
+        event: by column, one label or several, as {"county": "A"}; where: the rows in the
+        denominator. The interval is for the rows of the data, as in `count`. Raises as `count`
+        does. Source: Fieller 1954; docs/proofs/synthesis.md, section 5.
         """
         check_condition("event", event)
         demand(event, "event", event, expected="conditions on one or more columns")
@@ -104,12 +104,12 @@ class Measurements:
         where: Condition | None = None,
         confidence: Number = _CONFIDENCE,
     ) -> MeasuredValue:
-        """The mean of a column's numbers in the data's rows, from what was measured.
+        """Estimate the mean of a column's numbers in the data's rows.
 
-        Numbers outside the edges count as the nearest, missing ones not at all. The estimate takes
-        each number to be in the middle of its bin. The interval counts the noise and the width of
-        the bins: it holds the mean wherever in their bins the numbers are. where: the rows that
-        count. Raises as `count` does, and for columns that have no bins of numbers.
+        Numbers outside the edges count as the nearest edge; missing ones are skipped. The estimate
+        places each number in the middle of its bin. The interval includes the noise and the width
+        of the bins: it covers the mean for all positions of the numbers in their bins. where: the
+        rows that count. Raises as `count` does, and for columns without bins of numbers.
         """
         given = _given(where)
         columns, seen = self._held({column: None, **given})
@@ -169,7 +169,7 @@ def _given(where: Condition | None) -> Condition:
 
 
 def places_of(plan: SynthesisPlan, names: Sequence[str]) -> Columns:
-    """The places of different columns whose table has at most `max_cells` cells, or a refusal."""
+    """The positions of different columns whose table has at most `max_cells` cells."""
     columns = plan.domain.places(names)
     demand(len(columns) == len(names), "columns", names, expected="different columns")
     expected = f"a table of at most {plan.max_cells} cells"

@@ -6,9 +6,9 @@ potentials theta are the minimum of
     N log Z(theta) - sum_c <theta_c, y_c> + sum_c tau_c sigma_c^2 |theta_c|^2 / 2,
 
 where y_c is the noisy marginal, shifted to the sum N, sigma_c its noise and tau_c the ridge. It is
-convex, and the dual of: the distribution next to what was measured, in half the squares over
-sigma^2, plus tau N times its negative entropy. With tau 0 it is Private-PGM; tau keeps noise in
-empty cells from being followed, and the problem well conditioned.
+convex, and its dual is to find the distribution that minimizes half the squared differences to the
+measurements over sigma^2, plus tau N times its negative entropy. With tau 0 it is Private-PGM; tau
+reduces overfitting to noise in empty cells, and keeps the problem well conditioned.
 
 Source: McKenna, Sheldon, Miklau 2019, arXiv:1901.09136, "Graphical-model based estimation and
 inference for differential privacy", Section 3; the ridge: docs/proofs/synthesis.md, section 4.
