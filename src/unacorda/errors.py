@@ -82,7 +82,17 @@ Lacking: TypeAlias = Literal["bounds", "keys", "delta"]
 
 
 class UnacordaError(Exception):
-    """The root: ``except UnacordaError`` catches everything that unacorda raises on purpose."""
+    """The root: ``except UnacordaError`` catches everything that unacorda raises on purpose.
+
+    Examples
+    --------
+    >>> import unacorda
+    >>> try:
+    ...     unacorda.PureDP(-1)
+    ... except unacorda.errors.UnacordaError as error:
+    ...     print(error)
+    epsilon=-1 cannot be used: expected a finite number, 0 or above.
+    """
 
     @property
     def public(self) -> str:
@@ -95,13 +105,30 @@ class UnacordaError(Exception):
 
 
 class InvalidParameter(UnacordaError, ValueError):
-    """An argument is not usable; the message names it, its value and the hint.
+    """An argument is not usable. The message names it, its value and what would be right.
 
-    argument: the name the caller wrote; value: what was given; expected: what would be right;
-    hint: how that is written in Python. lacks: what has to be given too, "bounds", "keys" or
-    "delta", where that is all; column: the column or expression that lacks it. drawing: the lines
-    at the end of the message that show the place in a text, where that is known. pointer: the place
-    in a JSON object (RFC 6901), where that is known; the message then begins with it.
+    Attributes
+    ----------
+    argument, value
+        The name that the caller wrote, and what was given.
+    expected, hint
+        What would be right, and how that is written in Python.
+    lacks, column
+        What has to be given too, where that is all: "bounds", "keys" or "delta"; and the column or
+        expression that lacks it.
+    drawing
+        The lines at the end of the message that show the place in a text, where that is known.
+    pointer
+        The place in a JSON object (RFC 6901), where that is known. The message begins with it.
+
+    Examples
+    --------
+    >>> import unacorda
+    >>> try:
+    ...     unacorda.Person("id", max_rows=0)
+    ... except unacorda.errors.InvalidParameter as error:
+    ...     print(error.argument, error.value)
+    max_rows 0
     """
 
     drawing: str = ""
@@ -194,7 +221,22 @@ class InvalidParameter(UnacordaError, ValueError):
 
 
 class MissingBound(InvalidParameter):
-    """An aggregate needs a public lower and upper bound for this column or expression."""
+    """An aggregate needs public bounds of this column or expression.
+
+    Its attributes are those of `InvalidParameter`; `column` is what lacks bounds.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> import unacorda
+    >>> tables = {"visits": pandas.DataFrame({"age": [30, 41]})}
+    >>> with unacorda.Session(tables, unit=unacorda.Row(), budget=unacorda.PureDP(1)) as session:
+    ...     try:
+    ...         session.table("visits").agg(age=unacorda.mean("age"))
+    ...     except unacorda.errors.MissingBound as error:
+    ...         print(error.column, error.lacks)
+    age bounds
+    """
 
     def __init__(
         self,
@@ -210,11 +252,29 @@ class MissingBound(InvalidParameter):
 
 
 class UnsafeExpression(InvalidParameter):
-    """An expression or SELECT uses something outside the row-wise, total subset of SQL.
+    """An expression or SELECT uses something outside of the SQL that is safe.
 
-    text: the whole expression; reason: what is wrong; hint: what may be written instead; place:
-    where in the text it stands (first character, and one past the last), where that is known; the
-    message then shows the line with a mark below it.
+    Attributes
+    ----------
+    text
+        The whole expression.
+    reason, hint
+        What is wrong, and what may be written instead.
+    place
+        Where in the text it stands, where that is known: its first character, and one past its
+        last. The message then shows the line with a mark below it.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> import unacorda
+    >>> tables = {"visits": pandas.DataFrame({"age": [30, 41]})}
+    >>> with unacorda.Session(tables, unit=unacorda.Row(), budget=unacorda.PureDP(1)) as session:
+    ...     try:
+    ...         session.table("visits").where("age > random()")
+    ...     except unacorda.errors.UnsafeExpression as error:
+    ...         print(error.text)
+    age > random()
     """
 
     def __init__(
@@ -229,7 +289,16 @@ class UnsafeExpression(InvalidParameter):
 class UnsupportedConstruct(InvalidParameter):
     """A question uses what this engine does not have.
 
-    construct: by its name in SQL; engine: the one that was asked.
+    Attributes
+    ----------
+    construct, engine
+        What it is, by its name in SQL, and the engine that was asked.
+
+    Examples
+    --------
+    >>> from unacorda.errors import UnsupportedConstruct
+    >>> UnsupportedConstruct("exact decimals", engine="spark").construct
+    'exact decimals'
     """
 
     def __init__(self, construct: str, *, engine: str) -> None:
@@ -245,7 +314,21 @@ class UnsupportedConstruct(InvalidParameter):
 class WrongUnit(UnacordaError, TypeError):
     """Two guarantees of different kinds meet where only one kind can stand.
 
-    left, right: what met; hint: the conversion to write.
+    Attributes
+    ----------
+    left, right
+        What met.
+    hint
+        The conversion to write.
+
+    Examples
+    --------
+    >>> import unacorda
+    >>> try:
+    ...     unacorda.PureDP(1) + unacorda.ZCDP(1)
+    ... except unacorda.errors.WrongUnit as error:
+    ...     print(error.right)
+    rho 1
     """
 
     def __init__(self, left: object, right: object, *, hint: str) -> None:
@@ -254,7 +337,24 @@ class WrongUnit(UnacordaError, TypeError):
 
 
 class UnsupportedEvent(UnacordaError):
-    """No theorem in this package prices the event in the kind that was asked for."""
+    """No theorem in this package prices the event in the kind that was asked for.
+
+    Attributes
+    ----------
+    event, kind
+        The event, and the kind of guarantee.
+    try_instead
+        What to ask instead.
+
+    Examples
+    --------
+    >>> from unacorda import accounting, errors, events
+    >>> try:
+    ...     accounting.rho(events.Approximate(epsilon=1, delta=1e-6))
+    ... except errors.UnsupportedEvent as error:
+    ...     print(error.kind)
+    zCDP without a delta
+    """
 
     def __init__(self, event: object, *, kind: str, try_instead: str) -> None:
         self.event, self.kind, self.try_instead = event, kind, try_instead
@@ -263,7 +363,28 @@ class UnsupportedEvent(UnacordaError):
 
 
 class BudgetExceeded(UnacordaError):
-    """A request costs more than is left; nothing was read and nothing was spent."""
+    """A request costs more than is left. Nothing was read and nothing was spent.
+
+    Attributes
+    ----------
+    asked, left
+        The guarantees that were asked for and that are left.
+    account
+        Whose budget it is.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> import unacorda
+    >>> tables = {"visits": pandas.DataFrame({"age": [30, 41]})}
+    >>> with unacorda.Session(tables, unit=unacorda.Row(), budget=unacorda.PureDP(1)) as session:
+    ...     query = session.table("visits").agg(n=unacorda.count())
+    ...     try:
+    ...         session.evaluate(query, budget=unacorda.PureDP(2))
+    ...     except unacorda.errors.BudgetExceeded as error:
+    ...         print(error.asked, error.left)
+    epsilon 2 epsilon 1
+    """
 
     def __init__(self, *, asked: object, left: object, account: str) -> None:
         self.asked, self.left, self.account = asked, left, account
@@ -276,7 +397,16 @@ class BudgetExceeded(UnacordaError):
 class LedgerMismatch(UnacordaError):
     """The account exists with other terms than those that were given.
 
-    ledger: its address or path, where the message has it.
+    Attributes
+    ----------
+    ledger
+        Its address or path, where the message has it.
+
+    Examples
+    --------
+    >>> from unacorda.errors import LedgerMismatch
+    >>> LedgerMismatch("the account has another unit", ledger="budget.db").ledger
+    'budget.db'
     """
 
     def __init__(self, message: str, *, ledger: str = "") -> None:
@@ -290,9 +420,20 @@ class LedgerMismatch(UnacordaError):
 
 
 class LedgerFailed(UnacordaError):
-    """The ledger could not be read or written: locked for long, full disk, damaged file.
+    """The ledger could not be read or written: locked for long, a full disk, a damaged file.
 
-    A reservation that fails so may or may not have been written; if it was, it stays spent.
+    A reservation that fails like this may or may not have been written. If it was, it stays spent.
+
+    Attributes
+    ----------
+    ledger, reason
+        Its address or path, and what went wrong.
+
+    Examples
+    --------
+    >>> from unacorda.errors import LedgerFailed
+    >>> LedgerFailed("budget.db", reason="the disk is full").reason
+    'the disk is full'
     """
 
     def __init__(self, ledger: str, *, reason: str) -> None:
@@ -312,7 +453,14 @@ class LedgerFailed(UnacordaError):
 
 
 class SourceChanged(UnacordaError):
-    """A table's file is not the one that was opened: path, size or time differ."""
+    """A table's file is not the one that was opened: its path, size or time differ.
+
+    Examples
+    --------
+    >>> from unacorda.errors import SourceChanged, UnacordaError
+    >>> issubclass(SourceChanged, UnacordaError)
+    True
+    """
 
     @property
     def public(self) -> str:
@@ -321,7 +469,18 @@ class SourceChanged(UnacordaError):
 
 
 class SourceUnreadable(UnacordaError, OSError):
-    """A table's file is missing, unreadable or without a usable header or footer."""
+    """A table's file is missing, unreadable, or has no usable header or footer.
+
+    Examples
+    --------
+    >>> import unacorda
+    >>> unit = unacorda.Row()
+    >>> try:
+    ...     unacorda.Session({"visits": "no-such.csv"}, unit=unit, budget=unacorda.PureDP(1))
+    ... except unacorda.errors.SourceUnreadable as error:
+    ...     print("no-such.csv" in str(error))
+    True
+    """
 
     @property
     def public(self) -> str:
@@ -332,7 +491,17 @@ class SourceUnreadable(UnacordaError, OSError):
 class EngineFailed(UnacordaError):
     """The engine stopped. The text is constant, so that it tells nothing about the rows.
 
-    asked: whether it may have read anything; else it was gone before, and nothing was spent.
+    Attributes
+    ----------
+    asked
+        Whether it may have read anything, so that the budget stays spent. Otherwise it was gone
+        before, and nothing was spent.
+
+    Examples
+    --------
+    >>> from unacorda.errors import EngineFailed
+    >>> EngineFailed().asked
+    True
     """
 
     def __init__(self, *, asked: bool = True) -> None:
@@ -347,7 +516,14 @@ class EngineFailed(UnacordaError):
 
 
 class FitFailed(UnacordaError):
-    """An estimator failed on the rows. The text is constant, so that it tells nothing of them."""
+    """An estimator failed on the rows. The text is constant, so that it tells nothing of them.
+
+    Examples
+    --------
+    >>> from unacorda.errors import FitFailed, UnacordaError
+    >>> isinstance(FitFailed(), UnacordaError)
+    True
+    """
 
     def __init__(self) -> None:
         super().__init__(
@@ -357,10 +533,22 @@ class FitFailed(UnacordaError):
 
 
 class ServerRefused(UnacordaError):
-    """A server does not answer; the message is its own.
+    """A server does not answer. The message is its own.
 
-    kind: the last part of the problem's type, such as "budget-exceeded", or "unreachable". status:
-    of HTTP, 0 without a response. pointer: the place in the request, where that is known.
+    Attributes
+    ----------
+    kind
+        The last part of the problem's type, such as "budget-exceeded"; or "unreachable".
+    status
+        The status of HTTP, 0 without a response.
+    pointer
+        The place in the request, where that is known.
+
+    Examples
+    --------
+    >>> from unacorda.errors import ServerRefused
+    >>> ServerRefused("Nothing is left.", kind="budget-exceeded", status=403).kind
+    'budget-exceeded'
     """
 
     def __init__(self, detail: str, *, kind: str, status: int, pointer: str = "") -> None:
@@ -369,7 +557,19 @@ class ServerRefused(UnacordaError):
 
 
 class StreamStopped(UnacordaError):
-    """A mechanism that is fed one question at a time takes no more; nothing was answered."""
+    """A mechanism that is asked one question at a time takes no more. Nothing was answered.
+
+    Attributes
+    ----------
+    reason
+        Why it stopped.
+
+    Examples
+    --------
+    >>> from unacorda.errors import StreamStopped
+    >>> StreamStopped(reason="all positive answers were given").reason
+    'all positive answers were given'
+    """
 
     def __init__(self, *, reason: str) -> None:
         self.reason = reason
@@ -380,9 +580,18 @@ class StreamStopped(UnacordaError):
 
 
 class InternalError(UnacordaError):
-    """Two things that unacorda proved contradict each other: one is wrong, and no answer is given.
+    """Two things that unacorda proved contradict each other. No answer is given: report it.
 
-    subject: what they speak of; contradiction: what was proved, of public numbers alone.
+    Attributes
+    ----------
+    subject, contradiction
+        What they speak of, and what was proved, of public numbers alone.
+
+    Examples
+    --------
+    >>> from unacorda.errors import InternalError
+    >>> InternalError("epsilon", contradiction="it is above 2 and below 1").subject
+    'epsilon'
     """
 
     def __init__(self, subject: object, *, contradiction: str) -> None:
@@ -395,7 +604,19 @@ class InternalError(UnacordaError):
 
 
 class DeadlinePassed(UnacordaError):
-    """What a question costs takes longer to compute than it may. Nothing is read or spent."""
+    """To compute the price of a question takes longer than it may. Nothing is read or spent.
+
+    Attributes
+    ----------
+    seconds
+        How long it may take.
+
+    Examples
+    --------
+    >>> from unacorda.errors import DeadlinePassed
+    >>> DeadlinePassed(seconds=10).seconds
+    10
+    """
 
     def __init__(self, *, seconds: float) -> None:
         self.seconds = seconds
@@ -406,7 +627,19 @@ class DeadlinePassed(UnacordaError):
 
 
 class MissingExtra(UnacordaError, ImportError):
-    """An optional package is not installed; the message gives the command that installs it."""
+    """An optional package is not installed. The message gives the command that installs it.
+
+    Attributes
+    ----------
+    package, extra
+        What is missing, and the extra of unacorda that has it.
+
+    Examples
+    --------
+    >>> from unacorda.errors import MissingExtra
+    >>> MissingExtra("torch", extra="learning").extra
+    'learning'
+    """
 
     def __init__(self, package: str, *, extra: str) -> None:
         self.package, self.extra = package, extra
