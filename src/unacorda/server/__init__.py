@@ -1,7 +1,7 @@
 """`unacorda serve`: answers to many analysts over HTTP, each within a limit of the curator's.
 
-A thin layer: every answer is `Session.evaluate`, every price the ledger's. Here stands who asks,
-what is kept and what is shown.
+It is a thin layer: every answer comes from `Session.evaluate`, and every price from the ledger.
+This package knows who asks, what is stored and what is shown.
 """
 
 # SPDX-License-Identifier: Apache-2.0

@@ -1,7 +1,7 @@
 """The routes of a server, as an ASGI application.
 
-Questions run in threads to their end, whatever the client does: what was paid is stored. Bodies
-are read to a limit, and nothing of them is logged.
+Questions run to their end in threads, even if the client disconnects: every paid answer is stored.
+Bodies have a size limit and are not logged.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -95,7 +95,7 @@ def make_app(service: Service) -> Starlette:
 
 
 class Routes:
-    """What each operation answers; one method an operation, of the same name."""
+    """The handlers of operations; one method per operation, of the same name."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -119,7 +119,7 @@ class Routes:
     def guarded(
         self, name: str, operation: Endpoint, answer: Answer
     ) -> Callable[[Request], Awaitable[Response]]:
-        """A route that asks for the host and a token first, and answers problems as such."""
+        """A route that first checks the host and the token, and turns problems into responses."""
 
         async def route(request: Request) -> Response:
             holder: Token | None = None
@@ -177,8 +177,8 @@ class Routes:
     async def ask(self, request: Request, holder: Token) -> Response:
         """An answer, stored before it leaves.
 
-        A client that goes before its question was taken takes it back; one that goes later does
-        not end it. `Prefer: wait=10` answers 202 after so many seconds.
+        A client that disconnects before its question begins withdraws it; one that disconnects
+        later does not end it. With `Prefer: wait=10` the response is 202 after so many seconds.
         """
         body = await self._body(request, "ask")
         loop, service = asyncio.get_running_loop(), self._service
@@ -199,7 +199,7 @@ class Routes:
         return _release_response(running.result(), status=201 if begun.new else 200)
 
     async def withdraw(self, request: Request, holder: Token) -> Response:
-        """Take a question back that has not begun."""
+        """Withdraw a question that has not begun."""
         question = await self._question(request, holder)
         if question.analyst != holder.analyst:
             raise Problem("not-found", _NO_QUESTION)

@@ -21,7 +21,7 @@ _SQLITE: Final = "sqlite:///"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backup:
-    """What was copied. files: names in the folder; digests: by dataset, the last of its ledger.
+    """The copies. files: names in the folder; digests: by dataset, the last one of its ledger.
 
     left_to_server: which of ledger and store are PostgreSQL databases, whose own tools copy them.
     """
@@ -34,8 +34,8 @@ class Backup:
 def back_up(config: Config, folder: Path) -> Backup:
     """Copy the store and the ledger into a new folder, and export every account, verified.
 
-    The store is copied first: it has then seen no entry that the copied ledger lacks. Raises
-    InvalidParameter for a folder that holds something, LedgerMismatch for a ledger that was
+    The store is copied first, so it has seen no entry that the copied ledger lacks. Raises
+    InvalidParameter for a folder that is not empty, and LedgerMismatch for a ledger that was
     changed.
     """
     new = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))

@@ -35,41 +35,41 @@ Reuse: TypeAlias = Literal["own", "dataset", "off"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """What a server is started with.
+    """The configuration of a server.
 
     Parameters
     ----------
     datasets
         By name.
     ledger, store
-        Addresses: of the budgets, and of tokens, questions and stored releases.
+        Addresses of the budgets, and of tokens, questions and stored releases.
     host, port
-        Where it listens; of a socket, what requests are for.
+        Where it listens; with a socket, the host of requests.
     socket
-        The socket of this machine where it listens in place of these, or None.
+        A Unix socket where it listens instead, or None.
     public_url
-        How people reach it; requests for another host are refused.
+        The address that people use; requests for another host are refused.
     behind_proxy
-        Addresses that may say whom a request is from; "unix" for who reaches the socket.
+        Addresses of proxies that may name the client of a request; "unix" for the socket.
     questions_at_once
-        Threads with a question.
+        How many questions run at once.
     queue
-        Questions that may wait; of one analyst a sixteenth of them.
+        How many questions may wait; of one analyst a sixteenth of them.
     timeout
         Seconds after which the engine is interrupted.
     planning
-        Seconds in which what a question costs is to be computed.
+        The longest time for computing the cost of a question, in seconds.
     answer_after
-        When answers leave, counted from the arrival of their questions.
+        When answers are sent, counted from the arrival of their questions.
     shutdown
-        Seconds that running questions get once the server ends.
+        Seconds that running questions get when the server ends.
     health
-        Where it tells of itself, an address and a port; None for nowhere.
+        The address and port of the health endpoints, or None.
     reuse
-        Whose stored release of an equal question is given again: one's own, any of the dataset's
-        analysts', or none.
+        Whose stored release answers an equal question: the analyst's own, that of any analyst of
+        the dataset, or none.
     oidc
-        The issuer whose tokens are believed; None for none.
+        The issuer whose tokens are accepted, or None.
     most_aggregates, most_cells
         The size of a question.
     """
@@ -96,14 +96,14 @@ class Config:
 
     @property
     def public_host(self) -> str:
-        """The host, with its port where there is one, that requests must be for."""
+        """The host, with its port if any, that requests must name."""
         return urlsplit(self.public_url).netloc.lower()
 
 
 def read_config(path: Path) -> Config:
-    """The configuration in a file; InvalidParameter, with the place, for what is wrong in it.
+    """Read a configuration; InvalidParameter, with the place, for errors in it.
 
-    A secret may stand elsewhere: ``env:NAME`` and ``file:PATH`` are taken for addresses.
+    Secrets may be elsewhere: addresses may be ``env:NAME`` or ``file:PATH``.
     """
     settings = read_settings(path)
     defaults = {name: one.default for name, one in SERVER.items()}

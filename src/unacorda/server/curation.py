@@ -1,7 +1,7 @@
-"""What curators do: accounts, limits of analysts, tokens, stops, and what was done before.
+"""Operations of curators: accounts, limits of analysts, tokens, stops, and the log of acts.
 
-Every change is an act in a chain of the store before it takes place, so that none is without an
-entry; one that is then refused stands there too.
+Every change is first entered as an act in a hash chain of the store, so that none lacks an entry.
+Refused changes are entered too.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -33,7 +33,7 @@ _GUARANTEES: Final = ("request", "charge", "spent", "sub_spent")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curator:
-    """Who acts. token, address: of the request; empty on the command line."""
+    """The acting curator. token, address: of the request; empty on the command line."""
 
     name: str
     token: str = ""
@@ -41,9 +41,9 @@ class Curator:
 
 
 class Curation:
-    """All that a curator may do with a service; one method an operation, of the same name.
+    """The operations of curators on a service; one method per operation, of the same name.
 
-    Each takes the curator and what the request says, and returns plain values. Problem for what
+    Each takes the curator and the request's fields, and returns plain values. Raises Problem if it
     cannot be done.
     """
 
@@ -52,11 +52,11 @@ class Curation:
         self._ledger, self._store = service.ledger, service.store
 
     def accounts(self, _: Curator) -> dict[str, Any]:
-        """Datasets: budget, spent, left, and what keeps them from being asked."""
+        """Datasets: budget, spent, left, and the reason if they cannot be queried."""
         return {"datasets": [self._account(name) for name in self._service.config.datasets]}
 
     def analysts(self, _: Curator) -> dict[str, Any]:
-        """By dataset the analysts: limit, spent, left, and who is suspended."""
+        """The analysts by dataset: limit, spent, left, and whether they are suspended."""
         known = [name for name in self._service.config.datasets if name in self._ledger.datasets()]
         return {"datasets": {name: self._analysts(name) for name in known}}
 
@@ -88,7 +88,7 @@ class Curation:
         return self._analyst(dataset, analyst)
 
     def close_analyst(self, curator: Curator, *, dataset: str, analyst: str) -> dict[str, Any]:
-        """Close a limit: what is spent is then all of it."""
+        """Close a limit: lower it to what is spent."""
         self._check_analyst(dataset, analyst)
 
         def close() -> None:
@@ -108,7 +108,7 @@ class Curation:
         return self._analyst(dataset, analyst)
 
     def tokens(self, _: Curator) -> dict[str, Any]:
-        """All tokens, without what would let one use them."""
+        """All tokens, without their secrets."""
         found = [asdict(one) for one in self._store.tokens()]
         return {"tokens": [{n: v for n, v in one.items() if n != "hash"} for one in found]}
 
@@ -121,7 +121,7 @@ class Curation:
         days: int = 90,
         note: str = "",
     ) -> dict[str, Any]:
-        """A new token, which is shown this once."""
+        """Make a new token, which is shown only once."""
         made: list[str] = []
 
         def add() -> None:
@@ -132,7 +132,7 @@ class Curation:
         return {"token": made[0], "id": made[0].split("_")[1]}
 
     def revoke_token(self, curator: Curator, *, id: str) -> dict[str, Any]:
-        """End a token from the next request on."""
+        """Revoke a token from the next request on."""
         if self._store.token(id) is None:
             raise Problem("not-found", "There is no such token.")
 
@@ -159,7 +159,7 @@ class Curation:
         return {"entries": count, "digest": last[-1].digest if last else None}
 
     def reprice_ledger(self, _: Curator, *, dataset: str, delta: str = "1e-6") -> dict[str, Any]:
-        """The history priced again at one delta: fixed noise, and by an odometer."""
+        """Price the history again at one delta, as fixed noise and by an odometer."""
         self._check_account(dataset)
         found = reprice(self._ledger, dataset, delta=delta)
         said: dict[str, Any] = {"questions": found.questions, "delta": delta, "fixed": found.fixed}
@@ -182,7 +182,7 @@ class Curation:
         return self._account(dataset)
 
     def acts(self, _: Curator, *, after: str = "0") -> dict[str, Any]:
-        """A page of what curators did, oldest first; their chain is checked."""
+        """A page of curators' acts, oldest first; their hash chain is checked."""
         try:
             count = self._store.verify_acts()
         except LedgerMismatch as error:

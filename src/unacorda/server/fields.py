@@ -47,7 +47,7 @@ _SCHEMAS: Final[Mapping[Kind, Mapping[str, Any]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One member of a body. kind: what it is; says: for people."""
+    """One member of a body. kind: its type; says: its description."""
 
     name: str
     kind: Kind
@@ -79,9 +79,9 @@ _ERROR: Final = Field(
 class Endpoint:
     """A method of an address.
 
-    gives: what 200 or 201 holds, for people; fields: of its body; record: its body is a release;
-    query: of its query string, all texts; open: to anyone; curator: to curators alone; makes:
-    answers 201; media: of what it gives.
+    gives: a description of the response; fields: of its body; record: its body is a release; query:
+    of its query string, all texts; open: without a token; curator: for curators only; makes:
+    answers 201; media: the type of the response.
     """
 
     method: Literal["get", "post", "delete"]
@@ -347,7 +347,7 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
 
 
 def check_body(body: Any, fields: tuple[Field, ...]) -> Mapping[str, Any]:
-    """The body, if it is an object of these fields alone, all required ones among them."""
+    """Check that a body is an object with only these fields and all required ones."""
     if not isinstance(body, dict):
         raise Problem("not-json", "The body must be an object of JSON.")
     known = {field.name: field for field in fields}

@@ -1,7 +1,7 @@
-"""What a server tells of itself, at an address of its own: whether it lives, and counts.
+"""Health endpoints of a server at a separate address: liveness, readiness and counts.
 
-There is no time by question or dataset, and no name of an analyst. The address is for operators of
-the server, and asks for no token: keep it on this machine, or in a network of operators.
+They show no time by question or dataset, and no name of an analyst. The address is for operators of
+the server, and needs no token: keep it on this machine, or in a network of operators.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -21,7 +21,7 @@ _TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def readiness(service: Service) -> list[str]:
-    """What keeps a server from taking questions; nothing where it is ready."""
+    """The reasons why a server takes no questions; empty if it is ready."""
     found = ["it ends"] if service.ending else []
     for what, check in (
         ("the ledger cannot be written", service.ledger.check_writable),
@@ -38,8 +38,8 @@ def readiness(service: Service) -> list[str]:
 def metrics(service: Service) -> str:
     """Counts in the text format of Prometheus.
 
-    Requests by operation and status, questions that wait and run, and how long all of them together
-    have waited.
+    They are requests by operation and status, questions that wait and run, and their total waiting
+    time.
     """
     lines = ["# TYPE unacorda_requests_total counter"]
     for (operation, status), count in sorted(service.requests.items()):
@@ -59,7 +59,7 @@ def metrics(service: Service) -> str:
 
 @contextlib.contextmanager
 def reporting(service: Service, address: tuple[str, int] | None) -> Iterator[None]:
-    """Answer /healthz, /readyz and /metrics at an address while inside; None for nowhere."""
+    """Answer /healthz, /readyz and /metrics at an address while inside; None for none."""
     if address is None:
         yield
         return

@@ -2,8 +2,8 @@
 
 Programs send them as bearer tokens; the page gets one by the authorization code flow with PKCE.
 
-Algorithms are pinned, the keys come from the issuer that the configuration names and from nowhere
-else, and nothing that a token says leads to an address.
+Algorithms are pinned. The keys come only from the issuer in the configuration, and no content of a
+token is used as an address.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -41,13 +41,13 @@ _LOCAL: Final = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OidcSettings:
-    """Whom to believe.
+    """The accepted issuer and its claims.
 
-    issuer: its address, as tokens name it. audience: for whom tokens must be. analyst_claim: which
-    claim names the analyst; one that people cannot change themselves. groups_claim, curators: the
-    claim that lists groups, and those whose members are curators. client_id, client_secret: by
-    which the issuer knows the page, which has no sign-in by the issuer without the first; the
-    second is of confidential clients. scope: what the page asks for.
+    issuer: its address, as in tokens. audience: the required audience of tokens. analyst_claim: the
+    claim with the analyst's name, which people must not be able to change themselves. groups_claim,
+    curators: the claim that lists groups, and the groups whose members are curators. client_id,
+    client_secret: the page's credentials at the issuer; without the first there is no sign-in by
+    the issuer, and the second is for confidential clients. scope: the scope that the page requests.
     """
 
     issuer: str
@@ -69,9 +69,9 @@ def is_safe_address(address: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeRequest:
-    """What one sign-in by the page is known by: `state`, `nonce`, and the verifier of PKCE.
+    """The identifiers of a sign-in by the page: `state`, `nonce`, and the verifier of PKCE.
 
-    All three are drawn from the secret that the browser keeps in a cookie meanwhile.
+    All three are derived from a secret that the browser keeps in a cookie until it returns.
 
     >>> one = CodeRequest.of("secret")
     >>> len({one.state, one.nonce, one.verifier, one.challenge})
@@ -91,7 +91,7 @@ class CodeRequest:
 
     @property
     def challenge(self) -> str:
-        """What the issuer is shown of the verifier (RFC 7636, method S256)."""
+        """The challenge for the verifier (RFC 7636, method S256)."""
         return _base64url(hashlib.sha256(self.verifier.encode()).digest())
 
 
@@ -100,7 +100,7 @@ def _base64url(value: bytes) -> str:
 
 
 class Issuer:
-    """An issuer, with what it says of itself and its keys, fetched when they are needed."""
+    """An issuer, with its metadata and keys, which are fetched when they are needed."""
 
     def __init__(self, settings: OidcSettings) -> None:
         self.settings = settings
@@ -112,12 +112,12 @@ class Issuer:
         self._stated_at = -_KEEP_SECONDS
 
     def holder_of(self, text: str) -> Token | None:
-        """Whose a bearer token is, with the role of its groups; None where it is not valid now."""
+        """The holder of a bearer token, with the role from its groups; None if it is not valid."""
         claims = self._claims(text, self.settings.audience)
         return None if claims is None else self._holder(claims)
 
     def sign_in_address(self, request: CodeRequest, *, redirect: str) -> str | None:
-        """Where a browser signs in, to come back to `redirect`; None where it cannot be known."""
+        """The address where a browser signs in before it returns to `redirect`, or None."""
         with self._lock:
             address = self._endpoint("authorization_endpoint")
         if address is None:
@@ -135,7 +135,7 @@ class Issuer:
         return f"{address}{'&' if '?' in address else '?'}{urlencode(stated)}"
 
     def signed_in(self, code: str, request: CodeRequest, *, redirect: str) -> Token | None:
-        """Who has signed in, by the code that their browser brought; None where it shows no one."""
+        """The holder who signed in with the browser's code, or None."""
         settings = self.settings
         with self._lock:
             address = self._endpoint("token_endpoint")

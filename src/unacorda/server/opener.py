@@ -1,4 +1,4 @@
-"""Requests that follow no redirection: it would carry a token, or trust, to another place."""
+"""Requests that follow no redirection, which would carry a token or trust elsewhere."""
 
 # SPDX-License-Identifier: Apache-2.0
 

@@ -1,7 +1,7 @@
-"""What a server answers where it does not answer: `application/problem+json`, RFC 9457.
+"""Error responses of a server: `application/problem+json`, RFC 9457.
 
-A text that an error has for the public is all of it that leaves: no path, no address, no cause of a
-failure of the engine. Nothing here depends on the data but `engine-failed`, which says one bit.
+Only an error's public text is sent: no path, no address, no cause of a failure of the engine. Only
+`engine-failed` depends on the data; it reveals one bit.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -57,7 +57,7 @@ TITLES: Final[Mapping[str, tuple[int, str]]] = {
 
 
 class Problem(Exception):
-    """Why there is no answer. kind: of `TITLES`; detail: for people; more: further members."""
+    """The reason for a refusal. kind: of `TITLES`; detail: for people; more: further members."""
 
     def __init__(self, kind: str, detail: str, more: Mapping[str, Any] | None = None) -> None:
         super().__init__(detail)
@@ -80,10 +80,10 @@ class Problem(Exception):
 
 
 def problem_of(error: UnacordaError, *, own: str, show_total: bool) -> Problem:
-    """The problem that an error of the library is.
+    """Turn an error of the library into a problem.
 
-    own: the account of the one who asks, as errors name it. show_total: whether they may know what
-    the dataset has left.
+    own: the analyst's account, as errors name it. show_total: whether the analyst may know what the
+    dataset has left.
     """
     match error:
         case BudgetExceeded():

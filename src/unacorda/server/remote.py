@@ -1,7 +1,7 @@
-"""A dataset behind a server, asked as a session is: questions are written as JSON and sent.
+"""A client for a dataset behind a server, with the interface of a session.
 
-Only the standard library is used. Questions are built without the dataset's schema, which the
-server knows: what is wrong with one is said by the server, before anything is spent.
+It uses only the standard library. Questions are built without the dataset's schema and sent as
+JSON. The server checks them before anything is spent.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -40,9 +40,9 @@ _MOST_BYTES: Final = 1 << 28
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteQuery:
-    """A question about a table behind a server, built as `session.table(...)` builds one.
+    """A question about a table behind a server, built as with `session.table(...)`.
 
-    stated: as docs/questions.md writes it. Every step returns a new value.
+    stated: in the form of docs/questions.md. Every step returns a new value.
     """
 
     stated: Mapping[str, Any]
@@ -57,11 +57,11 @@ class RemoteQuery:
         return self._with({"derive": texts})
 
     def explode(self, column: Written, **more: Any) -> RemoteQuery:
-        """Turn a row into one for each part of a text; more: as `Query.explode` takes it."""
+        """Turn a row into one for each part of a text; more: as for `Query.explode`."""
         return self._with({"explode": written(column), **more})
 
     def join(self, other: str | RemoteQuery, on: Any = None, **more: Any) -> RemoteQuery:
-        """Put columns of another table beside these; more: as `Query.join` takes it."""
+        """Join columns of another table; more: as for `Query.join`."""
         beside = other.stated if isinstance(other, RemoteQuery) else other
         joined = {"join": beside, **({} if on is None else {"on": on}), **more}
         return self._with(joined)
@@ -71,11 +71,11 @@ class RemoteQuery:
         return self._with({"union": other.stated})
 
     def per_person(self, /, **values: PersonValue) -> RemoteQuery:
-        """One row for each person, of values over their rows."""
+        """Aggregate to one row per person, with values over their rows."""
         return self._with({"per_person": {n: function_as_json(one) for n, one in values.items()}})
 
     def group_by(self, *columns: str, keys: GivenKeys = None, **more: Any) -> RemoteQuery:
-        """Answer once for each key; more: `margins` and `level_weights`."""
+        """Group the answers by keys; more: `margins` and `level_weights`."""
         found = {"group_by": list(columns), **{name: encode(one) for name, one in more.items()}}
         if keys is not None:
             found["keys"] = _keys(keys)
@@ -100,10 +100,10 @@ RemoteQuestions: TypeAlias = RemoteQuery | str | Mapping[str, RemoteQuery | str]
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RemoteRelease:
-    """An answer that a server gave.
+    """An answer from a server.
 
-    text: the release as it is stored, which `unacorda verify` reads. again: whether it was answered
-    before, and cost nothing now. made_up: whether it is about rows of no person.
+    text: the stored release, which `unacorda verify` reads. again: whether it is an earlier answer,
+    which costs nothing now. made_up: whether it is about made-up rows.
     """
 
     text: str
@@ -121,7 +121,7 @@ class RemoteRelease:
 
     @property
     def releases(self) -> dict[str, RemoteRelease]:
-        """By name the answers to questions that were asked together."""
+        """The answers of a batch, by name."""
         several = json.loads(self.text).get("releases", {})
         return {
             name: RemoteRelease(text=json.dumps(one), again=self.again, made_up=self.made_up)
@@ -146,25 +146,25 @@ class RemoteRelease:
 
 
 class Remote:
-    """A dataset behind `unacorda serve`, asked as a session is.
+    """A dataset behind `unacorda serve`, with the interface of a session.
 
     Parameters
     ----------
     url
-        Of the server; https, but for this machine.
+        The server's address; https, except on this machine.
     token
         Made by ``unacorda server token add``.
     dataset
-        Which; may be left out where there is one.
+        Its name; may be omitted if there is only one.
     timeout
         Seconds to wait for a response.
 
     Raises
     ------
     InvalidParameter
-        For an address that would send the token in the clear, and for an unknown dataset.
+        For an address that would send the token unencrypted, and for an unknown dataset.
     ServerRefused
-        With the server's words, of whatever it does not answer.
+        If the server refuses, with its message.
 
     Examples
     --------
@@ -195,13 +195,13 @@ class Remote:
 
     @property
     def tables(self) -> dict[str, Any]:
-        """By table and column the types and public facts."""
+        """The types and public facts, by table and column."""
         found: dict[str, Any] = self._sent(self._path)["tables"]
         return found
 
     @property
     def remaining(self) -> Guarantee:
-        """What is left of your limit; the dataset may have less left."""
+        """The rest of your limit; the dataset may have less left."""
         return _guarantee(self._sent(self._path)["left"])
 
     def table(self, name: str) -> RemoteQuery:
@@ -215,12 +215,12 @@ class Remote:
         return RemoteQuery(stated={"table": name})
 
     def read_json(self, question: str | Mapping[str, Any]) -> RemoteQuery:
-        """Read a question that is written as JSON; the server checks it when it is asked.
+        """Read a question from JSON; the server checks it later.
 
         Parameters
         ----------
         question
-            JSON text, or the object that it holds, as `Session.read_json` takes it.
+            The text, or its parsed object, as for `Session.read_json`.
         """
         stated = parse_json(question) if isinstance(question, str) else question
         plain: Any = stated
@@ -228,7 +228,7 @@ class Remote:
         return RemoteQuery(stated=dict(stated))
 
     def explain(self, query: RemoteQuestions, *, budget: Guarantee) -> dict[str, Any]:
-        """Forecast what a question would cost and by how much it errs, in plain values; free.
+        """Forecast the cost and the errors of a question, in plain values; free.
 
         Parameters
         ----------
@@ -247,14 +247,14 @@ class Remote:
     def suggest_budget(
         self, query: RemoteQuery | str, *, error: Number | Mapping[str, Number]
     ) -> Guarantee:
-        """Find the least budget with which a question has these standard errors; free.
+        """Compute the least budget that reaches these standard errors; free.
 
         Parameters
         ----------
         query
             A question begun with `table`, or a SELECT.
         error
-            The standard error wanted, in the units of the answers, a number or by aggregate.
+            The target standard error, in the units of the answers: one number, or one by aggregate.
 
         Raises
         ------
@@ -275,7 +275,7 @@ class Remote:
         purpose: str | None = None,
         fresh: bool = False,
     ) -> RemoteRelease:
-        """Ask and pay; an equal question that was answered before is given again, and is free.
+        """Answer a question and pay for it; the answer to an equal earlier question is free.
 
         Parameters
         ----------
@@ -284,9 +284,9 @@ class Remote:
         budget
             A PureDP, ApproxDP, ZCDP or GDP: the most that the answer may cost.
         purpose
-            A text, which stands in the ledger.
+            A text that is noted in the ledger.
         fresh
-            Pay again, for new noise.
+            Pay again for fresh noise.
 
         Returns
         -------
@@ -304,7 +304,7 @@ class Remote:
         return RemoteRelease(text=text, again=status == http.HTTPStatus.OK)
 
     def rehearse(self, query: RemoteQuestions, *, budget: Guarantee) -> RemoteRelease:
-        """Give the answer on made-up rows, to see its form; free, and nothing of the data.
+        """Answer a question on made-up rows, to see the form of the release; free, without data.
 
         Parameters
         ----------
@@ -321,7 +321,7 @@ class Remote:
         return RemoteRelease(text=json.dumps(found["release"]), again=False, made_up=True)
 
     def verify(self, record: RemoteRelease | str) -> dict[str, Any]:
-        """Have a release computed again, as far as it can be without the data; free.
+        """Let the server check a release, as far as possible without the data; free.
 
         Parameters
         ----------
@@ -331,13 +331,13 @@ class Remote:
         Returns
         -------
         dict
-            `holds`; `checks`, each with its outcome; and `stored`, the question of yours whose
-            release these bytes are, or None.
+            `holds`; `checks`, each with its outcome; and `stored`, your question that has exactly
+            this release, or None.
 
         Raises
         ------
         ServerRefused
-            For text that is no release.
+            For text that is not a release.
         """
         text = record.text if isinstance(record, RemoteRelease) else record
         demand(isinstance(text, str), "record", "...", expected="a release, or its text")

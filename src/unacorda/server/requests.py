@@ -1,4 +1,4 @@
-"""What every request is checked for: the host that it is for, its size, and whose token it has."""
+"""Checks of every request: its host, its size and its token."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -37,7 +37,7 @@ def address_of(request: Request) -> str:
 
 
 async def read_body(request: Request, *, most: int = MOST_BYTES) -> bytes:
-    """The body, if it is no larger than so many bytes."""
+    """Read the body, up to a size."""
     whole = bytearray()
     async for part in request.stream():
         whole += part
@@ -54,9 +54,9 @@ async def check_token(
     *,
     issuer: Issuer | None = None,
 ) -> Token:
-    """The token that a text is; Problem, which is counted, with what is said where it is none.
+    """Find the token of a text; a wrong one is counted and raises Problem.
 
-    issuer: whose tokens are taken too.
+    issuer: an issuer whose tokens are accepted too.
     """
     found = await asyncio.to_thread(_holder, address_of(request), store, text, issuer)
     if found is None:
@@ -78,7 +78,7 @@ def _holder(
 
 
 async def check_failures(request: Request, store: AnswerStore) -> None:
-    """Refuse an address that has tried too many wrong tokens this minute."""
+    """Refuse an address with too many wrong tokens in this minute."""
     await asyncio.to_thread(_check_failures, address_of(request), store)
 
 

@@ -1,7 +1,7 @@
 """A server that runs until a signal ends it: uvicorn, and a deadline for whole requests.
 
-uvicorn waits for ever for a client that sends a byte now and then; here a request that has not
-arrived whole after ten seconds ends its connection.
+uvicorn waits forever for a client that sends a byte now and then. Here the connection ends if a
+request has not arrived completely after ten seconds.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -36,7 +36,7 @@ _SPARE_SECONDS: Final = 5  # beyond `shutdown`: answers that were interrupted st
 
 
 class DeadlineProtocol(H11Protocol):
-    """HTTP/1.1 whose requests arrive whole within `REQUEST_SECONDS`, or not at all."""
+    """HTTP/1.1 with a deadline of `REQUEST_SECONDS` for complete requests."""
 
     _deadline: asyncio.TimerHandle | None = None
 
@@ -46,7 +46,7 @@ class DeadlineProtocol(H11Protocol):
         self._begin()
 
     def data_received(self, data: bytes) -> None:
-        """Read on; the time ends when a request is whole, and begins with the next one."""
+        """Read data; the deadline ends with a complete request and begins with the next one."""
         if self._deadline is None:
             self._begin()
         super().data_received(data)
@@ -73,7 +73,7 @@ class DeadlineProtocol(H11Protocol):
 
 
 class EndingServer(uvicorn.Server):
-    """A server that tells its service at once that it ends."""
+    """A server that notifies its service at once when it ends."""
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
@@ -86,10 +86,10 @@ class EndingServer(uvicorn.Server):
 
 
 class NamedClients:
-    """An application behind a socket of this machine, which the requests of a proxy reach.
+    """An application behind a Unix socket that a proxy uses.
 
-    The proxy adds the address that it sees at the end of X-Forwarded-For; what stands before it
-    may be the client's own invention.
+    The proxy appends the address that it sees to X-Forwarded-For. The client may have invented
+    earlier entries.
     """
 
     def __init__(self, app: Any) -> None:
@@ -106,7 +106,7 @@ class NamedClients:
 
 
 class JsonLines(logging.Formatter):
-    r"""Lines of a log as JSON: operations by name, ids and statuses, and no text of others.
+    r"""Log lines as JSON: operations by name, ids and statuses, and no other text.
 
     >>> record = logging.LogRecord("unacorda", logging.INFO, "", 0, "a\nb", None, None)
     >>> JsonLines().format(record).partition(", ")[2]

@@ -1,4 +1,4 @@
-"""Whose question is next, and when its answer leaves."""
+"""The order of questions, and the times at which answers are sent."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -16,11 +16,11 @@ from unacorda.server.problems import Problem
 
 
 class RoundRobin:
-    """Slots that analysts take in turn, and each of them one at a time.
+    """Slots that analysts take in turn, one each at a time.
 
-    One with many questions delays another by one question at most. The next question of an analyst
-    begins after `hold` of the last one has passed, the moment at which its answer leaves: what they
-    can see of their own account then tells no finer when a question ended.
+    An analyst with many questions delays another by at most one question. The next question of an
+    analyst begins after `hold` of the last one, when its answer is sent. So an analyst's own
+    account does not reveal more precisely when a question ended.
     """
 
     def __init__(self, slots: int) -> None:
@@ -47,14 +47,14 @@ class RoundRobin:
             return sum(self._running.values())
 
     def waiting_of(self, analyst: str) -> int:
-        """How many of an analyst wait or run."""
+        """How many questions of an analyst wait or run."""
         with self._change:
             return len(self._waiting.get(analyst, ())) + self._running.get(analyst, 0)
 
     def claim(self, analyst: str) -> bool:
-        """Whether a question of an analyst begins at once; its slot is then counted as taken.
+        """Whether a question of an analyst can begin at once; its slot then counts as taken.
 
-        To be followed by `slot`, or by `forgo`.
+        Call `slot` or `forgo` afterwards.
         """
         with self._change:
             busy = analyst in self._running or analyst in self._claimed or bool(self._waiting)
@@ -71,9 +71,9 @@ class RoundRobin:
 
     @contextlib.contextmanager
     def slot(self, analyst: str, *, waits: Callable[[], object] = lambda: None) -> Iterator[None]:
-        """One slot while inside. waits: called where there is none at once.
+        """One slot while inside. waits: called if none is free.
 
-        Problem once the server ends, for those that wait.
+        Raises Problem for waiting questions when the server ends.
         """
         start, ticket = time.monotonic(), object()
         with self._change:
@@ -109,20 +109,20 @@ class RoundRobin:
                 self._change.notify_all()
 
     def hold(self, analyst: str, seconds: float) -> None:
-        """Begin no question of an analyst for so long; to be called inside their slot."""
+        """Begin no question of an analyst for so long; call it inside their slot."""
         now = time.monotonic()
         with self._change:
             self._held = {name: until for name, until in self._held.items() if until > now}
             self._held[analyst] = now + seconds
 
     def close(self) -> None:
-        """Give no slots any more; those that run go on."""
+        """Give no more slots; running questions continue."""
         with self._change:
             self._closed = True
             self._change.notify_all()
 
     def wait_until_idle(self, seconds: float) -> bool:
-        """Whether nothing runs, at the latest after so long."""
+        """Wait at most so long; return whether nothing runs."""
         with self._change:
             return self._change.wait_for(lambda: not self._running, timeout=seconds)
 
@@ -159,7 +159,7 @@ _FIRST_STEP: Final = 0.25
 
 
 def leaves_after(times: AnswerTimes, seconds: float) -> float:
-    """How many seconds after its arrival an answer leaves that was there after so many.
+    """When an answer that was ready after so many seconds is sent, in seconds after arrival.
 
     >>> leaves_after(2.0, 2.5), leaves_after("stepped", 2.5), leaves_after("at once", 2.5)
     (4.0, 4.0, 2.5)

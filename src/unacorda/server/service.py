@@ -1,7 +1,7 @@
-"""Datasets that are open, and questions about them: what a server does, without HTTP.
+"""The service of a server without HTTP: open datasets, and questions about them.
 
-An equal question that runs or was answered is the same one: it is paid once, and its release is
-given again. Releases are stored before the ledger notes that they were computed.
+A question that equals a running or answered one is the same one: it is paid once, and its release
+is reused. Releases are stored before the ledger notes that they were computed.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -60,10 +60,10 @@ _AFTER_RESERVING: Final = ("engine-failed", "failed", "ledger-failed", "source-c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedQuestion:
-    """A question as it was read, once: what is evaluated, and what tells equal ones.
+    """A parsed question: what is evaluated, and the key that identifies equal ones.
 
-    query: one, or several by name that are asked together. selects: of each that is a SELECT, by
-    which its release is arranged.
+    query: one, or a batch by name. selects: the SELECTs among them, which are applied to the
+    releases.
     """
 
     query: Query | Mapping[str, Query]
@@ -72,7 +72,7 @@ class ParsedQuestion:
     selects: tuple[Select | None, ...]
 
     def arranged(self, made: Any) -> Release | Batch:
-        """What was released, each as its SELECT says."""
+        """The releases, each with its SELECT applied."""
         if isinstance(made, Batch):
             each = zip(made.releases, self.selects, strict=True)
             return replace(made, releases=tuple(_arranged(one, select) for one, select in each))
@@ -81,10 +81,10 @@ class ParsedQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BegunQuestion:
-    """A question that is stored, with what answers it.
+    """A stored question, with its pending answer.
 
-    arrived: when; new: whether it is; body, analyst: of the request, which may be another's than
-    that of the stored question.
+    arrived: its time; new: whether it is a new question; body, analyst: of the request, which may
+    differ from those of the stored question.
     """
 
     question: StoredQuestion
@@ -112,20 +112,20 @@ class OpenDataset:
 
     @property
     def other_limits(self) -> dict[str, tuple[Guarantee, Guarantee]]:
-        """By analyst the limit in the ledger and the one in the file, where they differ."""
+        """By analyst the limits in the ledger and in the file, if they differ."""
         known = self._ledger.sub_accounts(self.settings.name)
         wanted = self.settings.analysts
         return {n: (known[n], one) for n, one in wanted.items() if known[n] != one}
 
     def limit(self, analyst: str) -> Guarantee | None:
-        """What the analyst may spend; None for who may not ask."""
+        """The analyst's limit; None for those without access."""
         try:
             return self._ledger.limit(self.settings.name, analyst)
         except LedgerMismatch:
             return None
 
     def of(self, analyst: str) -> Session:
-        """The analyst's session; Problem where there is no limit for them."""
+        """The analyst's session; Problem if they have no limit."""
         known = self._sessions.get(analyst)
         if known is None:
             if self.limit(analyst) is None:
@@ -134,7 +134,7 @@ class OpenDataset:
         return known
 
     def close(self) -> None:
-        """Release the engine, and remove what was made up."""
+        """Close the engine, and remove the made-up tables."""
         self.session.close()
         self.stand_in.close()
 
@@ -142,8 +142,8 @@ class OpenDataset:
 class Service:
     """All datasets of a configuration, the ledger and the store.
 
-    A dataset that cannot be opened is unavailable, and the others go on; `unavailable` says why,
-    for curators.
+    A dataset that cannot be opened is unavailable, and the others still work; `unavailable` has the
+    reason, for curators.
     """
 
     def __init__(self, config: Config) -> None:
@@ -186,10 +186,9 @@ class Service:
             )
 
     def note(self, operation: str, status: int, *, token: str = "") -> None:
-        """Count and log a request, by the names that the server has given alone.
+        """Count and log a request, only with names that the server has given.
 
-        operation: of `ENDPOINTS`, or of the page; token: the id of whose it was. Only for the one
-        event loop.
+        operation: of `ENDPOINTS`, or of the page; token: its id. Call it only from the event loop.
         """
         self.requests[operation, status] += 1
         _LOG.info(
@@ -201,7 +200,7 @@ class Service:
         return [name for name, one in self.datasets.items() if one.limit(analyst) is not None]
 
     def dataset(self, name: str, analyst: str) -> tuple[OpenDataset, Session]:
-        """A dataset, and the analyst's session; Problem, in the same words, for all others."""
+        """A dataset, and the analyst's session; Problem, with one text, in all other cases."""
         if name in self.unavailable and self._expects(name, analyst):
             raise Problem("unavailable", "The dataset is not available. Ask a curator.")
         if name not in self.datasets:
@@ -210,7 +209,7 @@ class Service:
         return found, found.of(analyst)
 
     def describe(self, name: str, analyst: str) -> dict[str, Any]:
-        """What an analyst may know of a dataset before asking: names, public facts, own limit."""
+        """The facts that an analyst may know about a dataset: names, public facts, own limit."""
         found, session = self.dataset(name, analyst)
         said: dict[str, Any] = {
             "name": name,
@@ -235,7 +234,7 @@ class Service:
         return said
 
     def read(self, session: Session, body: Mapping[str, Any]) -> ParsedQuestion:
-        """A question and its budget; Problem or InvalidParameter for what is none."""
+        """Parse a question and its budget; Problem or InvalidParameter if it is invalid."""
         given = [part for part in ("question", "sql", "questions") if part in body]
         if len(given) != 1:
             detail = "Give either a question, or sql, or questions."
@@ -263,11 +262,11 @@ class Service:
         )
 
     def explain(self, name: str, analyst: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """What a question would do, cost and err by. Free."""
+        """Forecast the steps, the cost and the errors of a question; free."""
         return self._foreseen(name, analyst, body).to_dict()
 
     def explanation(self, name: str, analyst: str, body: Mapping[str, Any]) -> Explanation:
-        """What one question would do, cost and err by, as the library has it. Free."""
+        """Forecast one question, as an object of the library; free."""
         found = self._foreseen(name, analyst, body)
         assert isinstance(found, Explanation)  # the page asks one at a time
         return found
@@ -281,14 +280,14 @@ class Service:
             return session.explain(asked.query, budget=asked.budget, assuming=assumed(body))
 
     def rehearse(self, name: str, analyst: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """What the question answers on made-up rows. Free: it reads no data."""
+        """Answer the question on made-up rows; free, as it reads no data."""
         found, session = self.dataset(name, analyst)
         with self._planned(analyst), _translating_errors(found, analyst):
             asked = self.read(session, body)
             return found.stand_in.ask(body, budget=asked.budget)
 
     def known(self, name: str, analyst: str, body: Mapping[str, Any]) -> StoredQuestion | None:
-        """The equal question that runs or was answered, as it may be seen. Free."""
+        """The equal question that runs or was answered, as the analyst may see it; free."""
         found, session = self.dataset(name, analyst)
         if self.config.reuse == "off":
             return None
@@ -299,7 +298,7 @@ class Service:
         return None if known is None else known.shown
 
     def suggest(self, name: str, analyst: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The least budget with which a question has these errors. Free."""
+        """Compute the least budget that reaches these errors; free."""
         found, session = self.dataset(name, analyst)
         with self._planned(analyst), _translating_errors(found, analyst):
             asked = self.read(session, body)
@@ -314,10 +313,10 @@ class Service:
             return {"budget": found_budget, "budgets": list(map(guarantee_as_json, budgets))}
 
     def ask(self, name: str, analyst: str, body: Mapping[str, Any]) -> tuple[StoredQuestion, bool]:
-        """The question with its stored release, and whether it was answered just now.
+        """Answer a question; return it with its stored release, and whether it is a new answer.
 
-        A second equal question waits for the first. Problem where there is no answer. Either leaves
-        when it is due.
+        A second equal question waits for the first. Raises Problem if there is no answer. Both are
+        sent when they are due.
         """
         begun = self.begin(name, analyst, body)
         return self.answer(begun), begun.new
@@ -325,9 +324,9 @@ class Service:
     def begin(
         self, name: str, analyst: str, body: Mapping[str, Any], *, request: str | None = None
     ) -> BegunQuestion:
-        """A question as it is stored before it is answered; Problem where it is not taken.
+        """Store a question before it is answered; Problem if it is refused.
 
-        request: what the client calls it; by the same name the same question is not paid twice.
+        request: the client's name for it; with the same name the same question is not paid twice.
         """
         arrived = time.time()
         found, session = self.dataset(name, analyst)
@@ -382,7 +381,7 @@ class Service:
         )
 
     def answer(self, begun: BegunQuestion) -> StoredQuestion:
-        """The question with its stored release, once it is due; Problem where it has none."""
+        """The question with its stored release, when it is due; Problem if it has none."""
         if begun.new:
             return self._evaluate(begun)
         question = self._wait_for(begun.question)
@@ -396,10 +395,10 @@ class Service:
         )
 
     def visible(self, name: str, analyst: str) -> StoredQuestion | None:
-        """A question as an analyst may see it now; None for one that is not there or not theirs.
+        """A question as an analyst may see it now; None if it does not exist or is not theirs.
 
-        Where `reuse` is "dataset", those who may ask the dataset see answers of others by their
-        address, without what they were asked for.
+        If `reuse` is "dataset", analysts of the dataset can see others' answers by their address,
+        without their purpose.
         """
         found = self.store.question(name)
         if found is None or found.analyst == analyst:
@@ -412,9 +411,9 @@ class Service:
         return replace(found.shown, purpose=None, asked=_as_text(asked), number=0)
 
     def verify(self, analyst: str, text: str) -> dict[str, Any]:
-        """What of a release comes out again without the data, and whether it is stored. Free.
+        """Check a release without the data, and whether it is stored; free.
 
-        stored: the question of the analyst whose release these bytes are, or None.
+        stored: the analyst's question that has exactly this release, or None.
         """
         with self._planned(analyst):
             try:
@@ -426,14 +425,14 @@ class Service:
         return {**found.to_dict(), "stored": known.id if known is not None and stored else None}
 
     def withdraw(self, question: StoredQuestion) -> None:
-        """Take a question back that has not begun, and so cost nothing; Problem otherwise."""
+        """Withdraw a question that has not begun and cost nothing; Problem otherwise."""
         if question.shown.state not in ("waiting", "running"):
             raise Problem("refused", "The question has ended.")
         if not self.store.withdraw(question.id):
             raise Problem("runs", "The question runs, and is paid: it goes on to its end.")
 
     def check_taken(self, dataset: str, analyst: str) -> None:
-        """Problem where no questions of the analyst about the dataset are taken."""
+        """Raise Problem if questions of the analyst about the dataset are stopped."""
         if self.ending:
             raise Problem("stopped", "The server ends. Ask again in a minute.")
         stopped = self.store.stopped(dataset, analyst)
@@ -449,7 +448,7 @@ class Service:
         return self._ending.is_set()
 
     def begin_end(self) -> None:
-        """Take no further questions; those that wait are refused, those that run go on."""
+        """Take no further questions; waiting ones are refused, running ones continue."""
         if not self.ending:
             self._interrupt_at = time.monotonic() + self.config.shutdown
         self._ending.set()
@@ -457,7 +456,7 @@ class Service:
         self._plans.close()
 
     def finish(self) -> None:
-        """Let running questions end, for `shutdown` seconds; then interrupt them: paid."""
+        """Let running questions end within `shutdown` seconds, then interrupt them, paid."""
         self.begin_end()
         if not self.turns.wait_until_idle(max(self._interrupt_at - time.monotonic(), 0.0)):
             for _ in range(_INTERRUPTS):  # one between two statements stops neither
@@ -467,7 +466,7 @@ class Service:
                     break
 
     def close(self) -> None:
-        """End: the engines, the ledger and the store are released, and nothing is refunded."""
+        """Close the engines, the ledger and the store; nothing is refunded."""
         self.finish()
         self._ended.set()
         self._heartbeats.join()
@@ -617,7 +616,7 @@ class _translating_errors:  # noqa: N801  # a context, as functions are named
 
 
 def assumed(body: Mapping[str, Any]) -> Assume | None:
-    """What a body assumes of the data, {"rows": 1000} as `assuming`; InvalidParameter else."""
+    """Parse the assumptions of a body, such as {"rows": 1000}; InvalidParameter otherwise."""
     if "assuming" not in body:
         return None
     stated = body["assuming"]
@@ -678,7 +677,7 @@ def _as_text(body: Mapping[str, Any]) -> str:
 
 
 def budget_of(stated: Any, pointer: str) -> Guarantee:
-    """A budget as JSON: {"epsilon": "1/10"}, {"rho": 0.01, "delta": "1e-9"}; exact numbers."""
+    """Parse a budget from JSON, exactly: {"epsilon": "1/10"}, {"rho": 0.01, "delta": "1e-9"}."""
     fits = isinstance(stated, Mapping) and stated and set(stated) <= _BUDGET
     if not fits:
         detail = 'A budget is such as {"epsilon": "1/10"}, {"rho": 0.01} or {"mu": 0.2}.'
@@ -722,7 +721,7 @@ def _existing(question: StoredQuestion | None) -> StoredQuestion:
 
 
 def find_max_rows(settings: Dataset, config: Config, search: Auto) -> int:
-    """How many rows of a person to keep, found privately; the ledger keeps it, paid once."""
+    """Find `max_rows` privately; the ledger keeps it, and it is paid once."""
     person: Any = settings.unit.get("person")
     expected = "a dataset that protects people, unit = { person = ... }"
     demand(person, "DATASET", settings.name, expected=expected)

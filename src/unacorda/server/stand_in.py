@@ -1,6 +1,6 @@
-"""Made-up tables on which questions are tried: drawn from public facts alone, or a public file.
+"""Made-up tables for trying questions, drawn from public facts or read from a public file.
 
-What is answered of them is exact in form, noisy as a release is, and says nothing of the data.
+Their answers have the exact form and noise of a release, and do not depend on the data.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -33,7 +33,7 @@ _WHOLE: Final = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYIN
 
 
 class StandIn:
-    """A made-up copy of a dataset: its tables, columns and types, and rows of no person."""
+    """A made-up copy of a dataset: its tables, columns and types, with made-up rows."""
 
     def __init__(self, settings: Dataset, session: Session) -> None:
         self._settings, self._session = settings, session

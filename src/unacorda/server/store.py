@@ -1,7 +1,7 @@
-"""What a server keeps beside the ledger: tokens, questions and their stored releases.
+"""The store of a server: tokens, questions and their stored releases.
 
-One place for all processes of a server, SQLite or PostgreSQL. A question is found by its key while
-it runs and once it is answered, which a unique index holds: two equal questions at once are one.
+All processes of a server share it, in SQLite or PostgreSQL. A running or answered question is found
+by its key. A unique index makes two equal questions one.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -138,7 +138,7 @@ _failures = Table(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A token as it is kept: by the hash of its secret. Times are seconds since 1970."""
+    """A stored token, with the hash of its secret. Times are seconds since 1970."""
 
     id: str
     hash: str
@@ -193,10 +193,10 @@ _FAILED: Final = select(_failures.c.count).where(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignIn:
-    """A browser that was signed in: by the hash of its cookie.
+    """A sign-in of a browser, with the hash of its cookie.
 
-    token: the id of the token. holder: whom an issuer has signed in, as JSON; None where the store
-    has the token.
+    token: the id of the token. holder: the person signed in by an issuer, as JSON; None if the
+    store has the token.
     """
 
     hash: str
@@ -210,10 +210,9 @@ class SignIn:
 class StoredQuestion:
     """A question that was asked.
 
-    release: the stored bytes; clamped: JSON of its rows by name of its question with possible
-    values alone, where these differ; problem: of a refusal, JSON text; due: when any of them may be
-    seen, and until then the question runs, as far as anyone can tell; request: what its client
-    calls it.
+    release: the stored bytes; clamped: JSON of its rows by question, with clamped values, if these
+    differ; problem: of a refusal, JSON text; due: when any of them may be seen; until then the
+    question appears to run; request: the client's name for it.
     """
 
     id: str
@@ -244,10 +243,10 @@ class StoredQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """What a curator did, one link of a chain that only grows.
+    """An act of a curator, an entry in an append-only hash chain.
 
     by: the curator. token, address: of the request; empty on the command line. what: such as
-    "limit". about: whom or what, with the new value. previous, digest: hashes of the act before and
+    "limit". about: its object, with the new value. previous, digest: hashes of the act before and
     of this one.
     """
 
@@ -295,7 +294,7 @@ class AnswerStore:
         return found[0] if found else None
 
     def token_or_none(self, name: str) -> Token:
-        """The token of an id, or `NO_TOKEN`, which takes as long to read."""
+        """The token of an id, or `NO_TOKEN`, in the same time."""
         with self._reading.begin() as connection:
             row = connection.execute(_TOKEN_OR_NONE, {"name": name}).one()
         return Token(**dict(zip(_TOKEN_FIELDS, row[1:], strict=True)))
@@ -315,7 +314,7 @@ class AnswerStore:
             connection.execute(change.values(used=now))
 
     def revoke_token(self, name: str) -> bool:
-        """End a token; whether there was one that had not ended so."""
+        """Revoke a token; return whether it was active."""
         with self._write() as connection:
             there = _tokens.update().where(_tokens.c.id == name, _tokens.c.revoked.is_(None))
             return connection.execute(there.values(revoked=time.time())).rowcount == 1
@@ -352,7 +351,7 @@ class AnswerStore:
             return [Act(**row._mapping) for row in rows]  # noqa: SLF001
 
     def verify_acts(self) -> int:
-        """The number of acts, all of which chain; LedgerMismatch else."""
+        """Verify the hash chain and return the number of acts; LedgerMismatch otherwise."""
         count, previous = 0, ""
         while page := self.acts(after=count, most=1_000):
             for act in page:
@@ -363,7 +362,7 @@ class AnswerStore:
         return count
 
     def stop(self, dataset: str, analyst: str = "", *, at: float | None = None) -> bool:
-        """Take no further questions, of all or of an analyst; whether they were taken before.
+        """Stop questions of all or of an analyst; return whether they were taken before.
 
         at: from then on; None for now.
         """
@@ -378,20 +377,20 @@ class AnswerStore:
         return False
 
     def start(self, dataset: str, analyst: str = "") -> bool:
-        """Take questions again; whether they were not taken before."""
+        """Take questions again; return whether they were stopped."""
         here = (_stops.c.dataset == dataset, _stops.c.analyst == analyst)
         with self._write() as connection:
             return connection.execute(_stops.delete().where(*here)).rowcount == 1
 
     def stopped(self, dataset: str, analyst: str | None = None) -> set[str]:
-        """Whose questions are not taken, "" for all; analyst: of this one and of all alone."""
+        """The analysts whose questions are stopped, "" for all; analyst: only this one and all."""
         which = [_stops.c.dataset == dataset, _stops.c.since <= time.time()]
         which += [] if analyst is None else [_stops.c.analyst.in_(["", analyst])]
         with self._reading.begin() as connection:
             return set(connection.execute(select(_stops.c.analyst).where(*which)).scalars())
 
     def watch(self, dataset: str) -> None:
-        """Begin to remember what a dataset's ledger has held."""
+        """Begin to remember the newest entry of a dataset's ledger."""
         fields = {"dataset": dataset, "sequence": 0, "digest": ""}
         with (
             contextlib.suppress(sqlalchemy.exc.IntegrityError),
@@ -400,14 +399,14 @@ class AnswerStore:
             connection.execute(_seen.insert().values(**fields))
 
     def seen(self, dataset: str) -> tuple[int, str] | None:
-        """Sequence and digest of the newest entry that was seen; None where none was."""
+        """Sequence and digest of the newest entry that was seen, or None."""
         with self._reading.begin() as connection:
             which = (_seen.c.dataset == dataset, _seen.c.sequence > 0)
             row = connection.execute(select(_seen).where(*which)).one_or_none()
         return None if row is None else (row.sequence, row.digest)
 
     def failed(self, address: str, *, add: int = 0) -> int:
-        """How many wrong tokens an address has tried this minute, with those to be added."""
+        """How many wrong tokens an address has tried this minute, including the added ones."""
         minute = int(time.time() // 60)
         if not add:
             with self._reading.begin() as connection:
@@ -462,10 +461,11 @@ class AnswerStore:
         request: str | None = None,
         waits: bool = False,
     ) -> tuple[StoredQuestion, bool]:
-        """The question of this key that runs or is answered, or a new one; and whether it is new.
+        """Find the running or answered question of a key, or begin a new one; say which.
 
-        waits: whether a new one waits for its turn, and costs nothing if this process ends now.
-        One that has run silently for a minute is lost: what it cost is spent, and it is asked anew.
+        waits: whether a new one waits for its turn, and costs nothing if this process ends now. A
+        question whose process was silent for a minute is lost: its cost stays spent, and it is
+        answered anew.
         """
         now = time.time()
         for _ in range(10):
@@ -494,7 +494,7 @@ class AnswerStore:
     def share(
         self, question: StoredQuestion, *, analyst: str, purpose: str | None, asked: str
     ) -> StoredQuestion:
-        """The line of another analyst to whom an answered question is given again, for nothing."""
+        """Record that another analyst gets the answer to an answered question for free."""
         key = f"{question.id} {analyst}"
         for _ in range(10):
             known = self.found(key)
@@ -531,12 +531,12 @@ class AnswerStore:
         return StoredQuestion(**whole)
 
     def release_of(self, analyst: str, text: str) -> StoredQuestion | None:
-        """The question of an analyst whose stored release has exactly this text."""
+        """An analyst's question whose stored release has exactly this text."""
         found = self._where(_questions.c.analyst == analyst, _questions.c.release == text)
         return found[0] if found else None
 
     def requested(self, analyst: str, request: str) -> StoredQuestion | None:
-        """The question that an analyst's client called so."""
+        """The question with this name by an analyst's client."""
         found = self._where(_questions.c.analyst == analyst, _questions.c.request == request)
         return found[0] if found else None
 
@@ -545,20 +545,20 @@ class AnswerStore:
         self._change(name, state="waiting")
 
     def take(self, name: str) -> bool:
-        """Note that a waiting question runs; whether it was not withdrawn."""
+        """Note that a waiting question runs; return whether it was not withdrawn."""
         waiting = (_questions.c.id == name, _questions.c.state == "waiting")
         with self._write() as connection:
             change = _questions.update().where(*waiting)
             return connection.execute(change.values(state="running")).rowcount == 1
 
     def withdraw(self, name: str) -> bool:
-        """Remove a question that is not taken yet; whether it was such."""
+        """Remove a question that has not begun; return whether there was one."""
         waiting = (_questions.c.id == name, _questions.c.state == "waiting")
         with self._write() as connection:
             return connection.execute(_questions.delete().where(*waiting)).rowcount == 1
 
     def found(self, key: str) -> StoredQuestion | None:
-        """The question of this key that runs, as far as anyone can tell, or is answered."""
+        """The question of this key that is answered or appears to run."""
         with self._reading.begin() as connection:
             row = connection.execute(_FOUND, {"name": key, "now": time.time()}).one_or_none()
         return None if row is None else StoredQuestion(**row._mapping)  # noqa: SLF001
@@ -573,9 +573,9 @@ class AnswerStore:
         due: float | None = None,
         seen: tuple[str, int, str] | None = None,
     ) -> None:
-        """Store the release of a running question: it is answered, and seen so when it is due.
+        """Store the release of a running question, which appears as answered when it is due.
 
-        seen: the newest entry of a ledger, as dataset, sequence and digest; it is remembered too.
+        seen: the newest entry of a ledger, as dataset, sequence and digest, to be remembered.
         """
         there = _questions.update().where(_questions.c.id == name)
         with self._write() as connection:
@@ -590,22 +590,22 @@ class AnswerStore:
     def end(self, name: str, state: State, problem: str, *, due: float | None = None) -> None:
         """Note that a question has no release; problem: JSON text.
 
-        One whose release was stored stays answered, whatever failed after that.
+        A question whose release was stored stays answered after later failures.
         """
         with self._write() as connection:
             change = _questions.update().where(_questions.c.id == name, _unfinished)
             connection.execute(change.values(state=state, problem=problem, due=due))
 
     def beat(self) -> None:
-        """Say that this process still runs its questions."""
+        """Note that this process still runs its questions."""
         own = (_questions.c.owner == self.owner, _unfinished)
         with self._write() as connection:
             connection.execute(_questions.update().where(*own).values(beat=time.time()))
 
     def lose(self, *, before: float) -> None:
-        """Give up the running questions whose process has said nothing since then.
+        """Mark running questions as lost whose process was silent since then.
 
-        Those that only waited had reserved nothing, and are removed.
+        Those that only waited had reserved nothing and are removed.
         """
         silent = _questions.c.beat < before
         running = _questions.update().where(_questions.c.state == "running", silent)
@@ -641,7 +641,7 @@ class AnswerStore:
         return self._where(*own, most=most)
 
     def running(self, analyst: str | None = None) -> int:
-        """How many questions wait or run, as far as anyone can tell, of all or of an analyst."""
+        """How many questions appear to wait or run, of all or of an analyst."""
         which: list[Any] = [_unfinished | _hidden()]
         which += [] if analyst is None else [_questions.c.analyst == analyst]
         with self._reading.begin() as connection:

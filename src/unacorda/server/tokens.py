@@ -1,4 +1,4 @@
-"""Tokens of analysts and curators: 256 random bits, of which a server keeps a hash."""
+"""Tokens of analysts and curators: 256 random bits; a server stores only a hash."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -25,9 +25,9 @@ _NOTED_SECONDS: Final = 60
 def make_token(
     store: AnswerStore, analyst: str, *, role: Role, days: int = 90, note: str = ""
 ) -> str:
-    """A new token, which is shown this once.
+    """Make a new token, which is shown only once.
 
-    analyst: whose it is; days: until it ends, a year at most; note: for the list of tokens.
+    analyst: its holder; days: its lifetime, at most a year; note: for the list of tokens.
     """
     named = checks.is_text(analyst) and analyst.strip() and analyst.isprintable()
     demand(named, "analyst", analyst, expected="a name")
@@ -51,7 +51,7 @@ def make_token(
 
 
 def holder_of(store: AnswerStore, text: str) -> Token | None:
-    """The token that this is, if it is one and has not ended; the time it takes tells nothing."""
+    """The valid token of a text, or None, in time that reveals nothing."""
     prefix, _, rest = text.partition("_")
     name, _, secret = rest.partition("_")
     known = store.token_or_none(name)
@@ -64,7 +64,7 @@ def holder_of(store: AnswerStore, text: str) -> Token | None:
 
 
 def is_valid(token: Token) -> bool:
-    """Whether a token was not revoked and has not ended."""
+    """Whether a token is not revoked and has not expired."""
     return token.revoked is None and token.ends > time.time()
 
 

@@ -1,7 +1,6 @@
-"""The web page: HTML made on the server, which works without script.
+"""The web page: HTML from the server, which works without scripts.
 
-Every screen calls the service as the JSON routes do; nothing is spent but by a form that says what
-it costs.
+Every screen calls the service as the JSON routes do. Only a form that states its cost can spend.
 """
 
 # SPDX-License-Identifier: Apache-2.0

@@ -23,9 +23,9 @@ _FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r")
 class AnswerTable:
     """A release for people.
 
-    heads, rows: of its table, values with the half-widths of their intervals; left: how many first
-    columns are no numbers. charts: one for each answer. about: how it was made, sentence by
-    sentence.
+    heads, rows: of its table, values with the half-widths of their intervals; left: the number of
+    leading columns without numbers. charts: one for each answer. about: how it was computed,
+    sentence by sentence.
     """
 
     heads: tuple[str, ...]
@@ -37,9 +37,9 @@ class AnswerTable:
 
 
 def answer_tables(release: str, *, clamped: str | None = None) -> dict[str, AnswerTable]:
-    """The tables of a stored release, by name where several were asked together.
+    """The tables of a stored release, by name for a batch.
 
-    clamped: rows to be shown in place of those that were released, as the store has them.
+    clamped: rows to show in place of the released ones, as the store has them.
     """
     stated = json.loads(release)
     several = stated.get("releases", {"": stated})
@@ -90,7 +90,7 @@ def _cell(row: Mapping[str, Any], name: str, is_answer: bool) -> str:  # noqa: F
 def answer_csv(release: str, *, spreadsheet: bool) -> str:
     """The rows of a stored release as CSV.
 
-    spreadsheet: texts that a spreadsheet would run as formulas begin with an apostrophe.
+    spreadsheet: prefix texts that a spreadsheet would run as formulas with an apostrophe.
     """
     stated = json.loads(release)
     if "rows" not in stated:

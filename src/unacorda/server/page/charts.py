@@ -1,4 +1,4 @@
-"""Charts as numbers that templates draw: places of points, in pixels, with their labels."""
+"""Charts for templates: positions of points in pixels, with their labels."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -33,7 +33,7 @@ Offers = Mapping[Guarantee, Mapping[str, Gauge]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartPoint:
-    """A budget with the error that it buys. x, y: pixels; budget, error: for people."""
+    """A budget with its error. x, y: pixels; budget, error: texts."""
 
     x: float
     y: float
@@ -47,7 +47,8 @@ class ChartPoint:
 class ErrorChart:
     """The error of one answer against the budget, both on logarithmic axes.
 
-    ticks: places and labels along the two axes. left: the place of what is left, if it is shown.
+    ticks: positions and labels along the two axes. left: the position of the remaining budget, if
+    shown.
     """
 
     name: str
@@ -74,7 +75,7 @@ def main_number(budget: Guarantee) -> float:
 
 
 def half_width(gauge: Gauge) -> float:
-    """Half of the 95% interval: what is a standard deviation is multiplied."""
+    """The half width of the 95% interval, from a standard deviation if necessary."""
     return gauge.value if gauge.unit.endswith("95%") else 1.96 * gauge.value
 
 
@@ -170,7 +171,7 @@ class IntervalLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntervalChart:
-    """The values of one answer with their 95% intervals, a line each; more: lines left out."""
+    """The values of one answer with their 95% intervals, one per line; more: lines omitted."""
 
     name: str
     lines: tuple[IntervalLine, ...]
@@ -184,7 +185,7 @@ class IntervalChart:
 def interval_chart(
     name: str, labels: Sequence[str], rows: Sequence[tuple[Any, Any, Any]]
 ) -> IntervalChart | None:
-    """A chart of values with the ends of their intervals; None where no line has all three."""
+    """A chart of values with the ends of their intervals; None if no line has all three."""
     whole = [
         (label, *row)
         for label, row in zip(labels, rows, strict=True)
@@ -239,7 +240,7 @@ def _round_step(least: float) -> float:
 
 
 def spent_share(spent: Guarantee, limit: Guarantee) -> float:
-    """Which part of a limit is spent, of the number of which most is: 0 to 1."""
+    """The share of a limit that is spent, from 0 to 1, for its most depleted number."""
     pairs = zip(spent.additive, limit.additive, strict=True)
     parts = [min(float(one / whole), 1.0) if whole else float(one > 0) for one, whole in pairs]
     closed = not any(limit.additive)
@@ -248,7 +249,7 @@ def spent_share(spent: Guarantee, limit: Guarantee) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpendChart:
-    """What was spent of a budget over time, as steps. begin, end: dates, for people."""
+    """The spent share of a budget over time, as steps. begin, end: dates as texts."""
 
     line: str
     begin: str

@@ -1,7 +1,7 @@
 """Sign-in at the page by an organization's issuer: the authorization code flow with PKCE.
 
-The browser keeps one secret meanwhile, in a cookie that is gone once it comes back; state, nonce
-and verifier are drawn from it. Nothing but the issuer's own addresses is asked.
+Until the browser returns it keeps one secret in a cookie; state, nonce and verifier are derived
+from it. Only the issuer's own addresses are contacted.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -38,7 +38,7 @@ Show: TypeAlias = Callable[..., "Response"]
 
 
 class CodeFlow:
-    """The two steps of a sign-in: away to the issuer, and back with a code."""
+    """The two steps of a sign-in: to the issuer, and back with a code."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The cookie by which a browser is signed in: 256 random bits, of which the store has a hash."""
+"""The sign-in cookie of a browser: 256 random bits; the store has only a hash."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -23,7 +23,7 @@ _NOTED_SECONDS: Final = 60
 def sign_in(store: AnswerStore, token: Token) -> str:
     """Sign the holder of a token in; returns the value of the cookie.
 
-    Whom an issuer signed in is kept with it: the store has no token of theirs.
+    A person signed in by an issuer is stored with it, as the store has no token of theirs.
     """
     value, now = secrets.token_urlsafe(32), time.time()
     own = bool(token.hash)
@@ -53,7 +53,7 @@ def sign_out(store: AnswerStore, value: str) -> None:
 
 
 def form_token(value: str) -> str:
-    """What every form of a signed-in browser holds, and no other site can know."""
+    """The secret in every form of a signed-in browser, which no other site knows."""
     return hmac.digest(value.encode(), b"form", "sha256").hex()
 
 

@@ -37,7 +37,7 @@ _GUARANTEES: Final = ("budget", "limit", "spent", "left", "request", "charge", "
 
 
 class CuratorPages:
-    """What a curator sees and does; every change is an act of `Curation`."""
+    """The curator's pages; every change is an act of `Curation`."""
 
     def __init__(self, service: Service, show: Show, leave: Callable[[str], Response]) -> None:
         self._service = service
@@ -99,7 +99,7 @@ class CuratorPages:
     async def tokens(
         self, visit: Visit, problem: Problem | None = None, made: str | None = None
     ) -> Response:
-        """Tokens; made: a new one, which is shown this once."""
+        """Tokens; made: a new one, which is shown only once."""
         found = await self._done(self._curation.tokens, _curator(visit))
         newest = list(reversed(found["tokens"]))
         more: dict[str, Any] = {"problem": problem, "made": made}
@@ -126,7 +126,7 @@ class CuratorPages:
     async def ledger(
         self, visit: Visit, checked: Mapping[str, Any] | None = None, problem: Problem | None = None
     ) -> Response:
-        """A page of the entries of a dataset; checked: what came out of a check."""
+        """A page of the entries of a dataset; checked: the result of a check."""
         name = visit.request.path_params["dataset"]
         after = visit.request.query_params.get("after", "0")
         find = functools.partial(self._curation.ledger_entries, dataset=name, after=after)

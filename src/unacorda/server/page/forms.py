@@ -1,7 +1,7 @@
-"""Forms of the page: read to a limit, and the question that one asks, as JSON asks it.
+"""Forms of the page, and their questions as JSON.
 
-A builder's form becomes a question of `unacorda.query.plan.questions`, which checks it: no text of
-a form is ever put into SQL by the page, but conditions, whose columns and values are quoted.
+A builder's form becomes a question of `unacorda.query.plan.questions`, which checks it. The page
+puts only conditions into SQL, with quoted columns and values.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -62,7 +62,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
 
 
 def read_form(body: bytes) -> Fields:
-    """The fields of a form; Problem for what is none."""
+    """Read the fields of a form up to a size; Problem for an invalid one."""
     try:
         text = body.decode("utf-8")
         return parse_qs(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict")
@@ -132,9 +132,9 @@ class AggregateRow:
 
     @staticmethod
     def of(name: str, stated: Mapping[str, Any]) -> AggregateRow | None:
-        """The line of an aggregate of a question in JSON; None where the builder has none.
+        """The line of an aggregate of a question in JSON; None if the builder has none.
 
-        Its column is shown as it is written in the question, without quotes about it.
+        Its column is shown as in the question, without quotes.
         """
         ((function, given),) = stated.items()
         known = FUNCTIONS.get(function)
@@ -161,7 +161,7 @@ class AggregateRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What an older question has and the builder has no field for: kept as it is, or left out.
+    """A part of an earlier question that the builder has no field for: kept or left out.
 
     part: "step", "aggregate", "keys", "margins" or "level_weights"; name: of an aggregate.
 
@@ -181,7 +181,7 @@ class Kept:
 
     @staticmethod
     def read(text: str) -> Kept:
-        """What a field of the form holds; Problem for what is no such text."""
+        """Read a field of the form; Problem for an invalid text."""
         try:
             found = parse_json(text)
         except InvalidParameter:
@@ -216,9 +216,9 @@ _KEPT: Final = ("step", "aggregate", "keys", "margins", "level_weights")
 class Draft:
     """What the form of a question holds.
 
-    kept: what an older question has that the builder has no field for. where: one more condition,
-    written as an expression. within: half of a 95% interval that is wanted, of all answers or, in
-    `wishes`, of one by name. rows: how many rows a group is assumed to have. budget: texts by the
+    kept: parts of an earlier question that the builder has no field for. where: a further
+    condition, as an expression. within: the target half-width of 95% intervals, for all answers or,
+    in `wishes`, for one by name. rows: the assumed number of rows in a group. budget: texts by the
     names of its numbers.
     """
 
@@ -315,7 +315,7 @@ class Draft:
         return {"question": found}
 
     def assumptions(self) -> dict[str, Any]:
-        """What is assumed of the data, as a body of JSON has it."""
+        """The assumptions about the data, as in a JSON body."""
         if not self.rows:
             return {}
         digits = self.rows.replace(",", "")
@@ -324,12 +324,12 @@ class Draft:
         return {"assuming": {"rows": int(digits)}}
 
     def body(self, tables: Mapping[str, Columns]) -> dict[str, Any]:
-        """The question with its budget, as a body of JSON has it."""
+        """The question with its budget, as in a JSON body."""
         budget = {name: text for name, text in self.budget.items() if text}
         return {**self.question(tables), "budget": budget, **self.assumptions()}
 
     def errors(self, names: Sequence[str]) -> dict[str, str]:
-        """The standard errors that are wanted of these answers, as exact texts."""
+        """The target standard errors of these answers, as exact texts."""
         stated = {name: self.wishes.get(name, self.within) for name in names}
         missing = [name for name, text in stated.items() if not text]
         if missing:

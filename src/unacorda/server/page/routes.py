@@ -1,7 +1,7 @@
-"""The screens of the page: who may see one, what a form of it does, and the headers of all.
+"""The screens of the page: their access rules, forms and headers.
 
-A form counts only from the page itself: `Sec-Fetch-Site` or `Origin` must say so, and every form of
-a browser that is signed in holds a token that no other site knows. Nothing is spent by GET.
+Only the page's own forms are accepted: `Sec-Fetch-Site` or `Origin` must show the origin, and every
+form of a signed-in browser has a token that no other site knows. GET never spends.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -135,7 +135,7 @@ class Pages:
         ]
 
     def is_for(self, request: Request) -> bool:
-        """Whether a browser asks for a page, and not a program for an operation."""
+        """Whether a request is a browser's for a page, not a program's for an operation."""
         wanted = request.headers.get("accept", "")
         return "text/html" in wanted and not request.url.path.startswith(("/v1/", "/openapi"))
 
@@ -577,10 +577,10 @@ def _leave(path: str) -> Response:
 
 
 def is_from(request: Request, url: str) -> bool:
-    """Whether a browser says that a form came from a page of this address.
+    """Whether a form came from a page of this address, by the browser's headers.
 
-    Under `Referrer-Policy: no-referrer` an own form has the origin "null", as one of a sandboxed
-    frame has: there `Sec-Fetch-Site` alone decides.
+    Under `Referrer-Policy: no-referrer` the page's own form has the origin "null", like a sandboxed
+    frame's. Then only `Sec-Fetch-Site` decides.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     own = origin is not None and origin.lower() == url.lower()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visit:
-    """A request with who sends it.
+    """A request with its sender.
 
     form_token: what the forms of this browser must hold; fields: of the form that was sent.
     """
