@@ -256,7 +256,7 @@ def test_limits_of_the_data_set_are_not_told(ask: Served) -> None:
     total = problem(
         ask("POST", ASK, {**COUNT, "budget": {"rho": "0.06"}}, of="ben"), "budget-exceeded"
     )
-    assert total["detail"] == "The dataset has not enough left for this."
+    assert total["detail"] == "The dataset does not have enough budget left for this."
 
 
 @in_subtests("name", ["v/ana", "..", "", "a b", "é"])

@@ -38,8 +38,7 @@ _SQLITE = "sqlite:///"
 class Option:
     """A name that a block may hold.
 
-    form: what stands there, in TOML. says: what it means. default: what counts where it is left
-    out; None where nothing does.
+    form: its value in TOML. says: its meaning. default: the value if it is omitted, or None.
     """
 
     form: str
@@ -58,8 +57,8 @@ SERVER: Final[Mapping[str, Option]] = {
     ),
     "public_url": Option(
         '"https://ask.example"',
-        "How people reach it; requests for another host are refused (421). By default "
-        "`http://` and where it listens.",
+        "The address that people use; requests for another host are refused (421). By default "
+        "`http://` and the listening address.",
     ),
     "behind_proxy": Option(
         '["10.0.0.2"]',
@@ -80,18 +79,22 @@ SERVER: Final[Mapping[str, Option]] = {
     ),
     "reuse": Option(
         '"own"',
-        "Whose answers are given again to an equal question: one's own, `dataset` (any analyst's) "
+        "Whose answers an equal question gets again: one's own, `dataset` (any analyst's) "
         "or `off` (none).",
         "own",
     ),
-    "questions_at_once": Option("whole number", "Threads with a question.", 2),
-    "queue": Option("whole number", "Questions that run or wait; a sixteenth of one analyst.", 64),
+    "questions_at_once": Option("whole number", "How many questions run at once.", 2),
+    "queue": Option(
+        "whole number", "The most questions that run or wait; of one analyst a sixteenth.", 64
+    ),
     "timeout": Option(
-        _SECONDS, "After these the engine is interrupted; the question stays paid.", 300
+        _SECONDS,
+        "The longest time of the engine, before an interrupt; the question stays paid.",
+        300,
     ),
     "planning": Option(
         _SECONDS,
-        "In these what a question costs is computed; what takes longer is refused, unpaid.",
+        "The longest time for computing a cost; a longer one is refused and not paid.",
         10,
     ),
     "answer_after": Option(
@@ -103,13 +106,13 @@ SERVER: Final[Mapping[str, Option]] = {
     ),
     "least_a_question": Option(
         "{ rho = 1e-4 }",
-        "No question costs less; of a kind that every dataset's budget takes.",
+        "The least cost of a question, of a kind that every dataset's budget takes.",
     ),
-    "most_aggregates": Option("whole number", "Aggregates of one question.", 50),
-    "most_cells": Option("whole number", "Cells of one answer.", 10_000),
+    "most_aggregates": Option("whole number", "The most aggregates of one question.", 50),
+    "most_cells": Option("whole number", "The most cells of one answer.", 10_000),
     "shutdown": Option(
         _SECONDS,
-        "What running questions get once SIGTERM came; then they are interrupted, and stay paid.",
+        "How long questions may run on after SIGTERM, before an interrupt; they stay paid.",
         60,
     ),
     "health": Option(
@@ -118,36 +121,36 @@ SERVER: Final[Mapping[str, Option]] = {
         "in a network of operators. Nowhere by default.",
     ),
 }
-"""What a block [server] may say."""
+"""The options of a block [server]."""
 OIDC: Final[Mapping[str, Option]] = {
     "issuer": Option('"https://id.example"', "The issuer's address, as its tokens name it."),
-    "audience": Option('"unacorda"', "Whom its tokens must be for."),
+    "audience": Option('"unacorda"', "The audience that its tokens must have."),
     "analyst_claim": Option(
         '"name of a claim"',
-        "Which claim names the analyst; one that people cannot change themselves.",
+        "The claim with the analyst's name; people must not be able to change it.",
         "preferred_username",
     ),
-    "groups_claim": Option('"name of a claim"', "Which claim lists groups.", "groups"),
+    "groups_claim": Option('"name of a claim"', "The claim that lists groups.", "groups"),
     "client_id": Option(
         '"unacorda"',
-        "By which the issuer knows the page; without it people sign in there with tokens alone.",
+        "The page's id at the issuer; without it people sign in only with tokens.",
     ),
     "client_secret": Option(
         '"env:NAME"', "The secret of a confidential client: `env:NAME` or `file:PATH`."
     ),
     "scope": Option(
         '"openid profile"',
-        "What the page asks for, with the scope that brings groups where `curators` needs them.",
+        "The scope that the page requests, with that of groups if `curators` needs it.",
         "openid profile",
     ),
     "curators": Option('["privacy-office"]', "The groups whose members are curators.", []),
 }
-"""What a block [oidc] may say."""
+"""The options of a block [oidc]."""
 DATASET: Final[Mapping[str, Option]] = {
-    "title": Option('"Visits of 2024"', "What people call it."),
+    "title": Option('"Visits of 2024"', "The title for people."),
     "tables": Option(
         '{ visits = "visits.csv" }',
-        "Tables of people by name: files (relative to this one), or what `engine` calls a table.",
+        "Tables of people by name: files (relative to this one), or tables of `engine`.",
     ),
     "public": Option('{ zips = "zips.csv" }', "Tables without people, to join with.", {}),
     "unit": Option(
@@ -159,9 +162,9 @@ DATASET: Final[Mapping[str, Option]] = {
     "budget": Option(
         _BUDGET, "The account's budget: `epsilon`, `rho` or `mu`, with `delta`. A server needs it."
     ),
-    "query_budget": Option(_BUDGET, "The price of a command that names none."),
+    "query_budget": Option(_BUDGET, "The default budget of a command."),
     "least_a_question": Option(
-        "{ rho = 1e-4 }", "No question to a server costs less; before that of `[server]`."
+        "{ rho = 1e-4 }", "The least cost of a question to a server; overrides that of `[server]`."
     ),
     "columns": Option(
         "{ age = { bounds = [0, 120] } }",
@@ -170,25 +173,25 @@ DATASET: Final[Mapping[str, Option]] = {
     ),
     "analysts": Option(
         "{ ana = { rho = 0.1 } }",
-        "Limits by name, opened at the start where the ledger knows none; `most_a_question = 0.01` "
-        "in one of them is the most that a question of theirs to a server may cost.",
+        "Limits by name, opened at the start if the ledger has none; `most_a_question = 0.01` "
+        "in one of them is the most that a question of that analyst to a server may cost.",
         {},
     ),
     "show_total": Option(
         "true or false", "Whether analysts see what the whole dataset has left.", default=False
     ),
     "purpose_required": Option(
-        "true or false", "Whether a question must say what it is for.", default=False
+        "true or false", "Whether a question must state its purpose.", default=False
     ),
     "stand_in": Option(
         '"last-year.csv"',
-        "A public table to try questions on, with the same columns; a server otherwise draws rows "
+        "A public table for trying questions, with the same columns; by default a server draws one "
         "from `columns` and types.",
     ),
-    "engine": Option('"postgresql://..."', "A database that has the tables. DuckDB by default."),
-    "memory_limit": Option('"2GB"', "What the engine may hold."),
+    "engine": Option('"postgresql://..."', "The database with the tables; DuckDB by default."),
+    "memory_limit": Option('"2GB"', "The most memory of the engine."),
 }
-"""What a block [datasets.NAME] may say."""
+"""The options of a block [datasets.NAME]."""
 
 
 def guarantee_of(numbers: Mapping[str, Any], argument: str | None = None) -> Guarantee:

@@ -331,7 +331,7 @@ class Routes:
 
 def _check_role(operation: Endpoint, holder: Token | None) -> None:
     if operation.curator and (holder is None or holder.role != "curator"):
-        raise Problem("not-allowed", "This is for curators.")
+        raise Problem("not-allowed", "Only curators may do this.")
 
 
 def _check_type(request: Request) -> None:

@@ -56,22 +56,22 @@ class Field:
 
 
 _QUESTION: Final = (
-    Field(name="question", kind="object", says="A question as docs/questions.md writes it."),
-    Field(name="sql", kind="text", says="A SELECT, in place of it."),
-    Field(name="questions", kind="object", says="Several by name, each of them either; one price."),
+    Field(name="question", kind="object", says="A question in the form of docs/questions.md."),
+    Field(name="sql", kind="text", says="A SELECT, in place of `question`."),
+    Field(name="questions", kind="object", says="A batch by name, of questions and SELECTs."),
 )
 _ASSUMING: Final = Field(
-    name="assuming", kind="object", says='What to assume of the data: {"rows": 1000} in a group.'
+    name="assuming", kind="object", says='Assumptions about the data: {"rows": 1000} in a group.'
 )
 _BUDGET: Final = Field(
     name="budget",
     kind="object",
-    says='What it may cost: {"epsilon": "1/10"}, {"rho": 0.01}, ... Numbers are exact.',
+    says='The most that it may cost: {"epsilon": "1/10"}, {"rho": 0.01}, ... Numbers are exact.',
 )
 _ERROR: Final = Field(
     name="error",
     kind="number or object",
-    says="In place of a budget: the standard error wanted, also by name of each answer.",
+    says="In place of a budget: the target standard error, or one for each answer by name.",
 )
 
 
@@ -116,7 +116,9 @@ _ANALYST: Final = Field(name="analyst", kind="text", says="The analyst.", requir
 _LIMIT: Final = Field(
     name="budget", kind="object", says='The limit: {"rho": "1/10"}.', required=True
 )
-_AFTER: Final = Field(name="after", kind="text", says="The number of the last one seen.")
+_AFTER: Final = Field(
+    name="after", kind="text", says="The number of the last one on the page before."
+)
 
 
 def _curating(
@@ -139,7 +141,7 @@ def _curating(
 
 
 CURATING: Final[Mapping[str, Endpoint]] = {
-    "accounts": _curating("get", "/datasets", "All datasets.", "Budget, spent, left, state."),
+    "accounts": _curating("get", "/datasets", "All datasets.", "Budget, spent, left and state."),
     "analysts": _curating("get", "/analysts", "All limits of analysts.", "Limit, spent, left."),
     "add_analyst": _curating(
         "post",
@@ -152,7 +154,7 @@ CURATING: Final[Mapping[str, Endpoint]] = {
     "change_limit": _curating(
         "post",
         "/analysts/limit",
-        "Give an analyst another limit, not below what is spent.",
+        "Change an analyst's limit, to no less than is spent.",
         "The limit.",
         fields=(_DATASET, _ANALYST, _LIMIT),
     ),
@@ -170,21 +172,21 @@ CURATING: Final[Mapping[str, Endpoint]] = {
         "The limit.",
         fields=(_DATASET, _ANALYST),
     ),
-    "tokens": _curating("get", "/tokens", "All tokens.", "Whose, until when, last used."),
+    "tokens": _curating("get", "/tokens", "All tokens.", "Their holders, end and last use."),
     "add_token": _curating(
         "post",
         "/tokens",
-        "Make a token; it is shown this once.",
+        "Make a token, which is shown only once.",
         "The token.",
         fields=(
             _ANALYST,
             Field(name="role", kind="text", says="analyst or curator."),
-            Field(name="days", kind="whole number", says="Until it ends, at most 366."),
+            Field(name="days", kind="whole number", says="Its lifetime in days, at most 366."),
             Field(name="note", kind="text", says="For the list of tokens."),
         ),
         makes=True,
     ),
-    "revoke_token": _curating("post", "/tokens/{id}/revoke", "End a token.", "Its id."),
+    "revoke_token": _curating("post", "/tokens/{id}/revoke", "Revoke a token.", "Its id."),
     "ledger_entries": _curating(
         "get",
         "/datasets/{dataset}/ledger",
@@ -203,7 +205,7 @@ CURATING: Final[Mapping[str, Endpoint]] = {
         "/datasets/{dataset}/reprice",
         "Price the history again at ?delta=1e-6.",
         "Epsilons.",
-        query=(Field(name="delta", kind="text", says="Such as 1e-6."),),
+        query=(Field(name="delta", kind="text", says="The delta, such as 1e-6."),),
     ),
     "stop_dataset": _curating(
         "post",
@@ -217,29 +219,34 @@ CURATING: Final[Mapping[str, Endpoint]] = {
     "acts": _curating(
         "get",
         "/acts",
-        "A page of what curators did.",
-        "Acts, their chain checked.",
+        "A page of curators' acts.",
+        "Acts, with their hash chain checked.",
         query=(_AFTER,),
     ),
 }
 """The operations of curators; each is a method of `Curation`."""
 
 ENDPOINTS: Final[Mapping[str, Endpoint]] = {
-    "me": Endpoint(method="get", path="/v1/me", says="Who the token is of.", gives="Name, role."),
+    "me": Endpoint(
+        method="get", path="/v1/me", says="The holder of the token.", gives="Name, role."
+    ),
     "datasets": Endpoint(
-        method="get", path="/v1/datasets", says="The datasets you may ask.", gives="Their names."
+        method="get",
+        path="/v1/datasets",
+        says="The datasets that you may query.",
+        gives="Their names.",
     ),
     "dataset": Endpoint(
         method="get",
         path="/v1/datasets/{dataset}",
         says="Tables, public facts, and your limit.",
-        gives="All that is known before asking.",
+        gives="The public facts before a question.",
         problems=("not-found", "unavailable"),
     ),
     "explain": Endpoint(
         method="post",
         path="/v1/datasets/{dataset}/explain",
-        says="What a question would do, cost and err by. Free.",
+        says="Forecast the steps, the cost and the errors of a question. Free.",
         gives="Steps, cost and expected errors.",
         fields=(*_QUESTION, _BUDGET, _ERROR, _ASSUMING),
         problems=(*_ASKING, "busy"),
@@ -247,41 +254,43 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
     "suggest": Endpoint(
         method="post",
         path="/v1/datasets/{dataset}/suggest",
-        says="The least budget with which a question has these standard errors. Free.",
-        gives="The budget, and budgets where kinds were asked for.",
+        says="The least budget for these standard errors. Free.",
+        gives="The budget, and budgets of all kinds on request.",
         fields=(
             *_QUESTION,
             Field(
                 name="error",
                 kind="number or object",
-                says="A standard error, or one by name of each answer.",
+                says="A standard error, or one for each answer by name.",
                 required=True,
             ),
             _ASSUMING,
-            Field(name="kinds", kind="flag", says="In each kind that the account takes."),
+            Field(
+                name="kinds", kind="flag", says="Compute it in each kind that the account takes."
+            ),
         ),
         problems=(*_ASKING, "busy"),
     ),
     "rehearse": Endpoint(
         method="post",
         path="/v1/datasets/{dataset}/try",
-        says="The answer to a question about made-up rows, to see its form. Free.",
-        gives="made_up, which is true, and the release.",
+        says="Answer a question on made-up rows, to see its form. Free.",
+        gives="`made_up`, which is true, and the release.",
         fields=(*_QUESTION, _BUDGET, _ERROR, _ASSUMING),
         problems=(*_ASKING, "busy", "budget-exceeded"),
     ),
     "ask": Endpoint(
         method="post",
         path="/v1/datasets/{dataset}/ask",
-        says="Ask and pay. A question that was asked before is given again, and costs nothing.",
-        gives="The release, as it is stored.",
+        says="Answer a question and pay for it. An equal question again is free.",
+        gives="The stored release.",
         fields=(
             *_QUESTION,
             _BUDGET,
             _ERROR,
             _ASSUMING,
-            Field(name="purpose", kind="text", says="What for; it stands in the ledger."),
-            Field(name="fresh", kind="flag", says="Pay again for new noise."),
+            Field(name="purpose", kind="text", says="The purpose, which is noted in the ledger."),
+            Field(name="fresh", kind="flag", says="Pay again for fresh noise."),
         ),
         problems=(*_ASKING, *_PAYING, "too-many"),
     ),
@@ -289,28 +298,32 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
         method="get",
         path="/v1/datasets/{dataset}/questions",
         says="Your questions, the newest first; ?before=NUMBER for the next page.",
-        gives="What was asked, its state and cost.",
-        query=(Field(name="before", kind="text", says="The number of the last one seen."),),
+        gives="The questions, their state and cost.",
+        query=(
+            Field(
+                name="before", kind="text", says="The number of the last one on the page before."
+            ),
+        ),
         problems=("not-found", "unavailable", "refused"),
     ),
     "question": Endpoint(
         method="get",
         path="/v1/questions/{id}",
         says="One question of yours.",
-        gives="What was asked, its state and cost.",
+        gives="The question, its state and cost.",
         problems=("not-found",),
     ),
     "withdraw": Endpoint(
         method="delete",
         path="/v1/questions/{id}",
-        says="Take a question back that has not begun: it costs nothing. One that runs is paid.",
+        says="Withdraw a question that has not begun, for free. One that runs stays paid.",
         gives="Nothing.",
         problems=("not-found", "runs", "refused"),
     ),
     "release_csv": Endpoint(
         method="get",
         path="/v1/releases/{id}.csv",
-        says="Its rows as CSV, exact; with ?spreadsheet=true no text is a formula.",
+        says="Exact rows as CSV; with ?spreadsheet=true no text is a formula.",
         gives="Values with their standard errors and intervals.",
         query=(Field(name="spreadsheet", kind="text", says="true or false."),),
         problems=("not-found", "refused"),
@@ -333,8 +346,8 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
     "verify": Endpoint(
         method="post",
         path="/v1/verify",
-        says="Compute a release again as far as it can be without the data. Free.",
-        gives="What holds and what differs, and whether these bytes are a stored release of yours.",
+        says="Check a release, as far as possible without the data. Free.",
+        gives="The checks, and whether it is a stored release of yours.",
         record=True,
         problems=("not-json", "too-large", "not-a-type", "refused", "too-long", "busy"),
     ),

@@ -29,26 +29,26 @@ from unacorda.errors import (
 MEDIA_TYPE: Final = "application/problem+json"
 
 TITLES: Final[Mapping[str, tuple[int, str]]] = {
-    "not-json": (400, "The request is no JSON of this kind"),
+    "not-json": (400, "The request is not valid JSON of this kind"),
     "no-token": (401, "A token is needed"),
-    "not-allowed": (403, "This is for curators"),
+    "not-allowed": (403, "Only curators may do this"),
     "suspended": (403, "Your questions about this dataset are suspended"),
-    "not-found": (404, "There is no such dataset, question or page, or it is not yours"),
-    "not-a-method": (405, "This address has no such method"),
-    "budget-exceeded": (409, "It costs more than is left"),
-    "runs": (409, "The question runs, and is paid"),
+    "not-found": (404, "This dataset, question or page does not exist, or is not yours"),
+    "not-a-method": (405, "This address does not have this method"),
+    "budget-exceeded": (409, "The question costs more than is left"),
+    "runs": (409, "The question is running and is paid"),
     "withdrawn": (409, "The question was withdrawn"),
-    "lost": (409, "It was paid and has no answer"),
+    "lost": (409, "The question was paid but has no answer"),
     "too-large": (413, "The request is too large"),
     "not-a-type": (415, "The request must be application/json"),
     "another-host": (421, "The request is for another host"),
-    "too-long": (422, "What it costs takes too long to compute"),
+    "too-long": (422, "Computing the cost takes too long"),
     "refused": (422, "The question cannot be answered"),
     "too-many": (429, "Too many requests"),
     "failed": (500, "The server failed"),
     "engine-failed": (500, "The engine failed while it ran the question"),
     "busy": (503, "The server is busy"),
-    "stopped": (503, "The dataset takes no questions for now"),
+    "stopped": (503, "The dataset does not take questions at the moment"),
     "source-changed": (503, "A table has changed since it was opened"),
     "ledger-failed": (503, "The ledger of budgets cannot be used"),
     "unavailable": (503, "The dataset is not available"),
@@ -89,7 +89,9 @@ def problem_of(error: UnacordaError, *, own: str, show_total: bool) -> Problem:
         case BudgetExceeded():
             theirs = error.account == own
             if not theirs and not show_total:
-                return Problem("budget-exceeded", "The dataset has not enough left for this.")
+                return Problem(
+                    "budget-exceeded", "The dataset does not have enough budget left for this."
+                )
             whose = "of your limit" if theirs else "of the dataset's budget"
             detail = f"This costs {error.asked}; {error.left} is left {whose}."
             return Problem("budget-exceeded", detail, {"asked": str(error.asked)})

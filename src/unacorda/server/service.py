@@ -429,7 +429,7 @@ class Service:
         if question.shown.state not in ("waiting", "running"):
             raise Problem("refused", "The question has ended.")
         if not self.store.withdraw(question.id):
-            raise Problem("runs", "The question runs, and is paid: it goes on to its end.")
+            raise Problem("runs", "The question is running and is paid: it continues to its end.")
 
     def check_taken(self, dataset: str, analyst: str) -> None:
         """Raise Problem if questions of the analyst about the dataset are stopped."""
