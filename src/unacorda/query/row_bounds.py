@@ -53,11 +53,40 @@ class RowBound(BoundErrors):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuggestedBounds:
-    """The bound on rows with the least expected error for a question and its budget.
+    """A contribution bound on rows with the least expected error for a question.
 
-    query: the question with it, to be evaluated; budget: what is left for that of the budget that
-    was given; max_rows: the bound; expected: error by bound, rising; kept: the share of rows that
-    the bound keeps; spent: what the histogram cost.
+    Attributes
+    ----------
+    query
+        The question with this bound, ready for `Session.evaluate`.
+    budget
+        The budget that is left for it.
+    max_rows
+        The bound.
+    expected
+        The expected noise and the expected error from dropped rows, for each bound compared.
+    kept
+        The share of rows that the bound keeps.
+    spent
+        The cost of the private histogram from which the bound was computed.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> import unacorda
+    >>> rows = [person for person in range(3000) for _ in range(1 + person % 4)]
+    >>> unit, bits = unacorda.Person("id", max_rows=10), unacorda.SeededBits(1)
+    >>> visits = pandas.DataFrame({"id": rows})
+    >>> with unacorda.Session(
+    ...     {"visits": visits}, unit=unit, budget=unacorda.PureDP(2), bits=bits
+    ... ) as session:
+    ...     question = session.table("visits").agg(n=unacorda.count())
+    ...     found = session.suggest_bounds(question, budget=unacorda.PureDP(2))
+    ...     release = session.evaluate(found.query, budget=found.budget)
+    >>> found.max_rows, found.spent, found.budget
+    (4, PureDP(epsilon=0.2), PureDP(epsilon=1.8))
+    >>> len(rows), release["n"]
+    (7500, [7499])
     """
 
     query: Query
@@ -68,7 +97,13 @@ class SuggestedBounds:
     spent: Guarantee
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields as plain values."""
+        """Return the bound, the errors and the budgets as plain values, for JSON.
+
+        Returns
+        -------
+        dict
+            All fields but the question.
+        """
         return {
             "max_rows": self.max_rows,
             "budget": repr(self.budget),

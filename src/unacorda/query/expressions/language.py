@@ -395,9 +395,17 @@ def _reflected(name: str) -> Callable[[ColumnExpression, object], ColumnExpressi
 class ColumnExpression:
     """A row-wise expression over columns, made by `col` and operators.
 
-    Arithmetic (+ - * / %), comparisons (== != < <= > >=), conditions (& | ~), `is_in`, `is_null`,
-    `is_not_null` and `between`. `str` gives its text in SQL, which stands for it wherever it is
-    used; functions are written as text alone.
+    The operators are arithmetic (+ - * / %), comparisons (== != < <= > >=) and conditions (& | ~).
+    `str` gives the expression in SQL. Functions such as LENGTH have no operator: write the whole
+    expression as SQL text.
+
+    Examples
+    --------
+    >>> from unacorda import col
+    >>> (col("age") >= 18) & col("town").is_in(["A", "B"])
+    <expression "age" >= 18 AND "town" IN ('A', 'B')>
+    >>> col("weight") / (col("height") * col("height"))
+    <expression "weight" / ("height" * "height")>
     """
 
     __slots__ = ("_node",)
@@ -413,7 +421,23 @@ class ColumnExpression:
         return f"<expression {self}>"
 
     def is_in(self, values: Iterable[object]) -> ColumnExpression:
-        """Compare with a list of values: true where one of them is equal."""
+        """Test whether the value is in a list.
+
+        Parameters
+        ----------
+        values
+            At least one value, none of them None.
+
+        Returns
+        -------
+        ColumnExpression
+            A condition. It is NULL if the value is missing.
+
+        Raises
+        ------
+        InvalidParameter
+            For an empty list, a text, and None among the values.
+        """
         if isinstance(values, str | ColumnExpression) or not isinstance(values, Iterable):
             raise InvalidParameter("is_in", values, expected="a list of values")
         listed = list(values)
@@ -422,15 +446,38 @@ class ColumnExpression:
         return self._with("IN", *listed)
 
     def is_null(self) -> ColumnExpression:
-        """Test for a missing value."""
+        """Test for a missing value.
+
+        Returns
+        -------
+        ColumnExpression
+            A condition.
+        """
         return self._with("IS NULL")
 
     def is_not_null(self) -> ColumnExpression:
-        """Test for a value that is present."""
+        """Test for a value that is present.
+
+        Returns
+        -------
+        ColumnExpression
+            A condition.
+        """
         return ~self.is_null()
 
     def between(self, lower: object, upper: object) -> ColumnExpression:
-        """Test for values from lower to upper, both included."""
+        """Test for values from lower to upper, both included.
+
+        Parameters
+        ----------
+        lower, upper
+            Constants or expressions.
+
+        Returns
+        -------
+        ColumnExpression
+            A condition. It is NULL if the value or an end is missing.
+        """
         return self._with("BETWEEN", lower, upper)
 
     def _with(self, operator: str, *others: object) -> ColumnExpression:

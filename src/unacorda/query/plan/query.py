@@ -628,7 +628,7 @@ class Query:
         )
 
     def with_kept(self, share: Number) -> Query:
-        """Also measure the share of rows kept, with this share of the question's budget.
+        """Add an estimate of the share of rows kept, for this share of the question's budget.
 
         The question does not change if no contribution bound can drop a row.
 
@@ -1015,14 +1015,25 @@ class Query:
         return sum((a.weight for a in self.aggregates.values()), found)
 
     def digest(self) -> str:
-        """SHA-256 of the question."""
+        """Compute the SHA-256 of the question.
+
+        Returns
+        -------
+        str
+            64 hexadecimal digits. Ledger entries and releases state it.
+        """
         return hashlib.sha256(json.dumps(self.to_dict()).encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
-        """The question in plain values, from which it can be rebuilt.
+        """Return the question in plain values, from which it can be rebuilt.
 
         The digest is computed from it. It lists the table's columns that are used, with their types
         and declarations.
+
+        Returns
+        -------
+        dict
+            Texts, numbers, lists and dictionaries.
         """
         rows = stated_rows(self.rows, self.names)
         steps = rows.pop("steps")
@@ -1046,9 +1057,19 @@ class Query:
         return found
 
     def to_json(self) -> str:
-        """The question as JSON text, which `Session.read_json` reads in a session with its tables.
+        """Write the question as JSON text.
 
-        Raises InvalidParameter where an aggregate has no name there.
+        `Session.read_json` reads it in a session with the same tables.
+
+        Returns
+        -------
+        str
+            JSON text, in the form of docs/questions.md.
+
+        Raises
+        ------
+        InvalidParameter
+            For an aggregate that has no name in this form.
         """
         found = rows_as_json(self.rows)
         if self.groups:

@@ -195,16 +195,49 @@ class RowsEach:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Description:
-    """A first look at a table. Everything in it may be published.
+    """A first look at a table, made of private answers only.
 
-    people, rows: of the whole table, after bounding. columns: in the table's order. left_out: those
-    that were left out for their names, as ids or row numbers. rows_each: people by their number of
-    rows, where a bound drops some. unit: what is
-    protected. request: what was allowed; spent: what was charged; remaining: what the account
-    holds afterwards of its budget. reproducible: the noise came from a seed and protects no one.
-    releases: every answer that it is made of, by what was asked. searches: by table the answers by
-    which the session found, when it was opened, how many rows of a person to keep; none where that
-    was given.
+    `print` shows it as text. Everything in it may be published.
+
+    Attributes
+    ----------
+    table, unit
+        The name of the table, and the privacy unit in words.
+    people, rows
+        The numbers of people and of rows, after contribution bounding. Each has `value`, `low` and
+        `high`, a 95% interval.
+    columns
+        What was found of each column, in the order of the table.
+    left_out
+        The columns that were left out because their names are those of ids or row numbers.
+    rows_each
+        People by their number of rows, if the bound drops rows.
+    request, spent, remaining
+        The budget that was allowed, what was charged, and what the account had left.
+    budget
+        The budget of the account.
+    reproducible
+        Whether the noise came from a seed, and so protects no one.
+    releases
+        The releases that it is made of, by what was asked.
+    searches
+        By table, the releases with which the session chose `max_rows` when it was opened.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> import unacorda
+    >>> visits = pandas.DataFrame({"id": range(2000), "age": [20 + i % 60 for i in range(2000)]})
+    >>> unit, bits = unacorda.Person("id", max_rows=1), unacorda.SeededBits(1)
+    >>> facts = {"age": unacorda.Bounds(0, 120)}
+    >>> with unacorda.Session(
+    ...     {"visits": visits}, unit=unit, budget=unacorda.PureDP(2), columns=facts, bits=bits
+    ... ) as session:
+    ...     look = session.describe("visits", budget=unacorda.PureDP(2))
+    >>> look.people.value, look.spent
+    (1998, PureDP(epsilon=2.0))
+    >>> [(column.name, round(column.mean.value)) for column in look.columns]
+    [('age', 50)]
     """
 
     table: str
@@ -231,7 +264,7 @@ class Description:
 
     @property
     def costs(self) -> str:
-        """All that was charged, in words."""
+        """All charges, in words."""
         if self.before is None:
             return str(self.spent)
         return (
@@ -241,14 +274,20 @@ class Description:
 
     @property
     def warning(self) -> str:
-        """What a reader should know where noise is large next to the number of people, or ""."""
+        """A warning if the noise is large for this number of people; otherwise empty."""
         counts = [one.present for one in self.columns if one.present is not None]
         ends = [(one.low, one.high) for one in counts]
         noise = [(high - low) / 2 for low, high in ends if low is not None and high is not None]
         return _ROUGH if max(noise, default=0) > _LARGE * self.people.value else ""
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields as plain values."""
+        """Return the description as plain values, for JSON.
+
+        Returns
+        -------
+        dict
+            All fields but the releases.
+        """
         return {
             "table": self.table,
             "unit": self.unit,
@@ -265,7 +304,13 @@ class Description:
         }
 
     def to_json(self) -> str:
-        """The same as JSON text, with a record of every answer, which `Release.verify` reads."""
+        """Write the description as JSON text, which `Release.verify` reads.
+
+        Returns
+        -------
+        str
+            JSON text, with a record of every release.
+        """
         record = {
             "exact": {"spent": encode(self.spent), "before": encode(self.before)},
             "searches": {name: json.loads(one.to_json()) for name, one in self.searches.items()},
@@ -274,7 +319,13 @@ class Description:
         return json.dumps({"format": SEVERAL, **self.to_dict(), **record}, indent=2)
 
     def to_html(self) -> str:
-        """A page that stands alone, with a picture of every column it has one of."""
+        """Write the description as one HTML page, with a picture of each column.
+
+        Returns
+        -------
+        str
+            HTML that refers to no other file.
+        """
         title = html.escape(f"A first look at {self.table}")
         facts = [
             ("people", _rounded(self.people)),

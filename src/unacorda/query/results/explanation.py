@@ -216,19 +216,55 @@ def _short(value: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Explanation:
-    """The plan of a question before it is asked. Printing it gives a table, or with detail a page.
+    """The plan of a question, with its expected errors and its cost.
 
-    rows: what happens to the rows, in order. keys: how private keys are found, and which appear how
-    often, None where all are public. forecasts: by aggregate, what is known of its error.
-    parts: each aggregate's part of the budget. request, cost: what was offered, and what the
-    account would be charged. left: what the account holds now. outlook: what other budgets and
-    limits would do. beside: by aggregate, the noise beside the range of its values, where known.
-    levels: of a question with margins their names, as the release has them in `margin`. about:
-    which rows errors are about, where contribution bounds can drop some.
-    bias: what the limits on a person's rows did to a public table, where one was given.
-    detail: whether printing it shows the rows, the noise and what other budgets would buy.
-    filtered: which answers are too low as their conditions are met after bounding. of_people: the
-    aggregates that count people, which is about all of their rows.
+    `print` shows a table of errors. With `explain(..., detail=True)` it shows a page, with the
+    rows, the noise and the errors under other budgets.
+
+    Attributes
+    ----------
+    rows
+        The steps from the table to the rows that are counted, in words.
+    forecasts
+        By aggregate, the noise and its expected error.
+    parts
+        By aggregate, its share of the budget.
+    request, cost
+        The budget that was offered, and what the account would be charged.
+    left
+        What the account has left now.
+    keys
+        How private keys are found, and how likely keys are to appear. None if all keys are public.
+    outlook
+        The expected errors under other budgets.
+    beside
+        By aggregate, the noise relative to the range of its values, where that is known.
+    bias
+        What contribution bounds did to the answers on a public table, if one was given.
+    levels
+        The levels of a question with margins, named as in the column `margin` of the release.
+    about
+        The rows that the errors are about, if contribution bounds can drop some.
+    detail
+        Whether printing shows the whole page.
+    filtered
+        The answers that are too low because their conditions are tested after bounding.
+    of_people
+        The aggregates that count people. They are about all rows of a person.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> import unacorda
+    >>> visits = pandas.DataFrame({"id": [1, 2, 3], "age": [30, 41, 62]})
+    >>> unit = unacorda.Person("id", max_rows=1)
+    >>> with unacorda.Session({"visits": visits}, unit=unit, budget=unacorda.PureDP(2)) as session:
+    ...     question = session.table("visits").agg(n=unacorda.count())
+    ...     plan = session.explain(question, budget=unacorda.PureDP(1))
+    >>> plan.cost, plan.left, plan.affordable
+    (PureDP(epsilon=1.0), PureDP(epsilon=2.0), True)
+    >>> round(plan.standard_error("n"), 2)
+    1.36
     """
 
     rows: tuple[str, ...]
@@ -249,14 +285,31 @@ class Explanation:
 
     @property
     def affordable(self) -> bool:
-        """Whether the account could pay for the question now."""
+        """Whether the account has enough left for the question."""
         return self.cost <= self.left
 
     def standard_error(self, name: str, level: str | None = None) -> float | None:
-        """The expected error of one aggregate, where it is known (see `Forecast`).
+        """Return the expected standard error of one aggregate.
 
-        level: of a question with margins, as the release names it in `margin`, else the finest; the
-        error is the largest there. Raises InvalidParameter for a level that there is not.
+        Parameters
+        ----------
+        name
+            The name of the aggregate.
+        level
+            For a question with margins a level, as the release names it in `margin`. The default is
+            the finest level. If errors of a level differ, the largest is returned.
+
+        Returns
+        -------
+        float or None
+            None if the error depends on the data and nothing was assumed about them.
+
+        Raises
+        ------
+        InvalidParameter
+            For an unknown level.
+        KeyError
+            For an unknown aggregate.
         """
         if level is not None and level not in self.levels:
             listed = "; ".join(self.levels) or "none: the question has no margins"
@@ -264,7 +317,13 @@ class Explanation:
         return self.forecasts[name].errors[-1 if level is None else self.levels.index(level)]
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields as plain values."""
+        """Return the plan as plain values, for JSON.
+
+        Returns
+        -------
+        dict
+            The steps, the budgets, and the noise and errors of each aggregate.
+        """
         return {
             "steps": list(self.rows),
             "request": repr(self.request),
@@ -419,10 +478,39 @@ def _errors(forecast: Forecast, about: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Explanations:
-    """The plan of questions before they are asked together. Printing it gives a table, or a page.
+    """The plan of several questions that are evaluated together.
 
-    members: by name, in the order asked; `explanations["name"]`, or `[0]`, is one. parts: each
-    question's part of the budget. scans: how often the table is read for all of them.
+    `explanations["name"]` and `explanations[0]` give the plan of one question. `print` shows a
+    table of all expected errors.
+
+    Attributes
+    ----------
+    members
+        The plan of each question by name, in the order asked.
+    parts
+        By question, its share of the budget.
+    scans
+        How often the table is read for all questions.
+    detail
+        Whether printing shows the whole page.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> import unacorda
+    >>> visits = pandas.DataFrame({"id": [1, 2, 3], "age": [30, 41, 62]})
+    >>> unit = unacorda.Person("id", max_rows=1)
+    >>> with unacorda.Session({"visits": visits}, unit=unit, budget=unacorda.PureDP(2)) as session:
+    ...     rows = session.table("visits")
+    ...     questions = {
+    ...         "people": rows.agg(n=unacorda.count()),
+    ...         "ages": rows.agg(mean_age=unacorda.mean("age", 0, 120)),
+    ...     }
+    ...     plans = session.explain(questions, budget=unacorda.PureDP(1))
+    >>> plans.cost, plans.parts, plans.scans
+    (PureDP(epsilon=1.0), {'people': 0.5, 'ages': 0.5}, 1)
+    >>> round(plans["people"].standard_error("n"), 2)
+    2.8
     """
 
     members: Mapping[str, Explanation]
@@ -432,22 +520,22 @@ class Explanations:
 
     @property
     def request(self) -> Guarantee:
-        """What was offered for all of them."""
+        """The budget that was offered for all questions."""
         return self[0].request
 
     @property
     def cost(self) -> Guarantee:
-        """What the account would be charged for all of them, once."""
+        """What the account would be charged for all questions together."""
         return self[0].cost
 
     @property
     def left(self) -> Guarantee:
-        """What the account holds now."""
+        """What the account has left now."""
         return self[0].left
 
     @property
     def affordable(self) -> bool:
-        """Whether the account could pay for all of them now."""
+        """Whether the account has enough left for all questions."""
         return self[0].affordable
 
     @property
@@ -466,7 +554,13 @@ class Explanations:
         return len(self.members)
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields as plain values."""
+        """Return the plans as plain values, for JSON.
+
+        Returns
+        -------
+        dict
+            The budgets, and the plan of each question.
+        """
         whole = {"request", "cost", "left", "affordable", "outlook"}
         return {
             "request": repr(self.request),

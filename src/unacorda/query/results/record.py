@@ -263,17 +263,45 @@ NOT_SHOWN = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """The result of computing a release again, as far as possible without the data."""
+    """The result of computing a release again from its record, without the data.
+
+    Attributes
+    ----------
+    checks
+        One line for each check, with `name`, `outcome` and `detail`. The outcome is "ok", "differs"
+        or "noted", which is information and no fault.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> import unacorda
+    >>> visits = pandas.DataFrame({"id": [1, 2, 3]})
+    >>> unit = unacorda.Person("id", max_rows=1)
+    >>> with unacorda.Session({"visits": visits}, unit=unit, budget=unacorda.PureDP(1)) as session:
+    ...     question = session.table("visits").agg(n=unacorda.count())
+    ...     text = session.evaluate(question, budget=unacorda.PureDP(1)).to_json()
+    >>> unacorda.Release.verify(text).holds
+    True
+    >>> result = unacorda.Release.verify(text.replace('"weight": "1"', '"weight": "2"'))
+    >>> [check.name for check in result.checks if check.outcome == "differs"]
+    ['digest']
+    """
 
     checks: tuple[RecordCheck, ...]
 
     @property
     def holds(self) -> bool:
-        """Whether nothing differs."""
+        """Whether no check found a difference."""
         return all(check.outcome != "differs" for check in self.checks)
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields as plain values."""
+        """Return the checks as plain values, for JSON.
+
+        Returns
+        -------
+        dict
+            `holds`, `checks`, and `not_shown`: what no check of a record can show.
+        """
         checks = [
             {"check": one.name, "outcome": one.outcome, "detail": one.detail} for one in self.checks
         ]

@@ -430,12 +430,36 @@ def _finite(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Batch:
-    """The answers to questions that were asked together.
+    """The releases of several questions that were evaluated together.
 
-    names: as the caller named the questions, or '0', '1', ... for a list; releases: in the same
-    order. charge: what the account was debited once for the batch; every release repeats it. event:
-    of the whole batch; request: what was offered; remaining: what was left afterwards.
-    `batch["name"]` or `batch[0]` is one release.
+    `batch["name"]` and `batch[0]` give one release. Iterating gives all of them.
+
+    Attributes
+    ----------
+    names
+        The names of the questions. For a list of questions they are '0', '1', ....
+    releases
+        The releases, in the same order.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> import unacorda
+    >>> visits = pandas.DataFrame({"id": range(200), "age": [20 + i % 60 for i in range(200)]})
+    >>> unit, bits = unacorda.Person("id", max_rows=1), unacorda.SeededBits(1)
+    >>> with unacorda.Session(
+    ...     {"visits": visits}, unit=unit, budget=unacorda.PureDP(2), bits=bits
+    ... ) as session:
+    ...     rows = session.table("visits")
+    ...     questions = {
+    ...         "all": rows.agg(n=unacorda.count()),
+    ...         "young": rows.where("age < 30").agg(n=unacorda.count()),
+    ...     }
+    ...     batch = session.evaluate(questions, budget=unacorda.PureDP(1))
+    >>> batch.names, batch.charge, batch.remaining
+    (('all', 'young'), PureDP(epsilon=1.0), PureDP(epsilon=1.0))
+    >>> batch["all"]["n"], batch["young"]["n"]
+    ([204], [39])
     """
 
     names: tuple[str, ...]
@@ -443,22 +467,22 @@ class Batch:
 
     @property
     def request(self) -> Guarantee:
-        """What was offered for all of them."""
+        """The budget that was offered for all questions."""
         return self.releases[0].request
 
     @property
     def charge(self) -> Guarantee:
-        """What the account was debited for all of them together."""
+        """What the account was charged for all questions together. Every release states it."""
         return self.releases[0].charge
 
     @property
     def remaining(self) -> Guarantee:
-        """What was left afterwards."""
+        """What the account had left afterwards."""
         return self.releases[0].remaining
 
     @property
     def event(self) -> Event:
-        """The privacy event of the batch, for any accountant."""
+        """The privacy event of the whole batch, for an accountant."""
         return self.releases[0].event
 
     def __getitem__(self, name: str | int) -> Release:
@@ -471,7 +495,13 @@ class Batch:
         return len(self.releases)
 
     def to_json(self) -> str:
-        """All releases, by name, as JSON text, which `Release.verify` reads."""
+        """Write all releases as JSON text, which `Release.verify` reads.
+
+        Returns
+        -------
+        str
+            JSON text, with the releases by name and what was spent.
+        """
         return json.dumps(
             {
                 "format": SEVERAL,

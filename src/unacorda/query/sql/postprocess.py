@@ -65,15 +65,46 @@ class Ordering:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Select:
-    """A SELECT in parts; having, order_by, limit and offset act on the released table alone.
+    """A SELECT as `Session.read_sql` parsed it.
 
-    text: as it was written; rows: what it is about, as a question without groups and aggregates.
-    groups: the names of the group columns, in the order of GROUP BY; shown: their names in the
-    released table; group_places: where they are written; margins: by which of their subsets is
-    summed too. items: the output columns in order, but for the groups; inner: aggregates that stand
-    only inside of computed columns, and are released too.
-    having: which rows of the released table to keep; having_place: where that stands.
-    limit, offset: how many of them, after how many.
+    HAVING, ORDER BY, LIMIT and OFFSET apply to the released table, and cost nothing.
+
+    Attributes
+    ----------
+    text
+        The SELECT as it was written.
+    rows
+        Its FROM, JOIN and WHERE: a question without groups and aggregates.
+    groups, shown
+        The group columns in the order of GROUP BY, and their names in the released table.
+    group_places, having_place
+        Where GROUP BY and HAVING are in the text, for error messages.
+    margins
+        "rollup" or "cube" for GROUP BY ROLLUP or CUBE, otherwise None.
+    items
+        The output columns in order, without the groups.
+    inner
+        Aggregates that appear only inside computed columns. They are released too.
+    having
+        The condition on rows of the released table.
+    order_by
+        The sort keys.
+    limit, offset
+        The number of rows to return, and to skip before.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> import unacorda
+    >>> visits = pandas.DataFrame({"id": [1, 2, 3], "age": [30, 41, 62]})
+    >>> unit = unacorda.Person("id", max_rows=1)
+    >>> text = "SELECT COUNT(*) AS n, COUNT_IF(age >= 40) AS older FROM visits LIMIT 1"
+    >>> with unacorda.Session({"visits": visits}, unit=unit, budget=unacorda.PureDP(1)) as session:
+    ...     question, select = session.read_sql(text)
+    >>> question
+    table('visits').agg(n, older)
+    >>> select.outputs, select.limit
+    (('n', 'older'), 1)
     """
 
     text: str
@@ -102,7 +133,7 @@ class Select:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The other columns of the released table, those of errors left out."""
+        """The names of the answers in the released table, without their errors."""
         return tuple(name for item in (*self.items, *self.inner) for name in item.columns)
 
     @property
