@@ -43,10 +43,32 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventExplanation:
-    """How an event is priced; printed, it is a text for people.
+    """The price of an event, with the theorems that prove it.
 
-    parts: one line each; pure: the pure epsilon of the whole, None where there is none; found:
-    what the engines proved of epsilon at `delta`, in the order asked; empty without a delta.
+    `print` shows it as text.
+
+    Attributes
+    ----------
+    parts
+        One line for each part of the event, with `count`, `event`, `theorem` and `source`.
+    neighbors
+        The neighboring relation.
+    pure
+        The pure epsilon of the whole event; None if there is none.
+    delta
+        The delta that was asked for, or None.
+    found
+        By method, the interval that it proved for epsilon at `delta`. Each has `engine`, `interval`
+        and `source`. Empty without a delta.
+
+    Examples
+    --------
+    >>> import unacorda
+    >>> from unacorda import accounting, events
+    >>> event = events.Gaussian(noise_multiplier=2)
+    >>> found = accounting.explain(event, neighbors=unacorda.AddRemove, delta=1e-5)
+    >>> [(one.engine, round(one.interval.upper, 3)) for one in found.found]
+    [('closed form', 1.993), ('guarantees', 1.993), ('Renyi divergences', 2.166)]
     """
 
     parts: tuple[Line, ...]
@@ -56,10 +78,16 @@ class EventExplanation:
     found: tuple[CertifiedInterval, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON; an end that is infinite is None.
+        """Return the explanation as plain values, for JSON.
 
-        Bound       as the explanation.
-        Source      as the explanation.
+        An infinite end of an interval is None.
+
+        Bound       as the explanation. Source      as the explanation.
+
+        Returns
+        -------
+        dict
+            The neighbors, the parts, and what was proved of epsilon.
         """
         return {
             "neighbors": str(self.neighbors),

@@ -28,12 +28,25 @@ _LARGEST = 1 << 53
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeastErrors:
-    """Errors that some dataset, or some population, forces on every mechanism of a guarantee.
+    """Errors that no mechanism with a given guarantee can avoid on all data.
 
-    mean: the root mean squared error per coordinate of a mean of vectors with entries from -1 to 1,
-    about the mean of the population that they are drawn from. count: the root mean squared error of
-    a count. histogram: the error that some bin has with probability 1/2 or more, where `dimension`
-    bins are released.
+    Attributes
+    ----------
+    mean
+        For a mean of vectors with entries from -1 to 1: the root mean squared error per coordinate,
+        relative to the mean of the population.
+    count
+        For a count: the root mean squared error.
+    histogram
+        For a histogram with `dimension` bins: an error that some bin has with probability 1/2 or
+        more.
+
+    Examples
+    --------
+    >>> from unacorda import accounting
+    >>> least = accounting.lower_bound(dimension=1, people=1000, epsilon=1)
+    >>> round(least.mean, 4), round(least.count, 3)
+    (0.0307, 0.648)
     """
 
     mean: float

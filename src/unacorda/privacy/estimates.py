@@ -15,6 +15,13 @@ from unacorda import checks
 class Interval(NamedTuple):
     """A closed interval of numbers.
 
+    Attributes
+    ----------
+    lower, upper
+        The ends. They may be infinite.
+
+    Examples
+    --------
     >>> Interval(1.0, 2.0).width
     1.0
     """
@@ -24,22 +31,35 @@ class Interval(NamedTuple):
 
     @property
     def width(self) -> float:
-        """Upper minus lower."""
+        """The upper end minus the lower end."""
         return self.upper - self.lower
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """An unbiased estimate and its errors, from released values and public numbers alone.
+    """An unbiased estimate with its sampling error and its privacy error.
 
-    value: in the unit of the question; sampling_error: the standard deviation over fresh samples of
-    people, 0 if the table is the whole population of interest; privacy_error: the standard
-    deviation of the added noise, independent of the sampling; noise: the distribution of that
-    noise, which determines the width of an interval. Both errors are infinite if no budget was
-    spent on them.
+    Both errors are infinite if no budget was spent on the estimate.
 
-    >>> Estimate(value=10.0, sampling_error=3.0, privacy_error=4.0).standard_error
+    Attributes
+    ----------
+    value
+        The estimate, in the unit of the question.
+    sampling_error
+        The standard deviation over fresh samples of people; 0 if the table is the whole population.
+    privacy_error
+        The standard deviation of the added noise, which is independent of the sampling.
+    noise
+        "normal" or "laplace": the distribution of the noise, which determines the width of
+        intervals.
+
+    Examples
+    --------
+    >>> estimate = Estimate(value=10.0, sampling_error=3.0, privacy_error=4.0)
+    >>> estimate.standard_error
     5.0
+    >>> estimate.interval(0.95)
+    Interval(lower=0.2001800..., upper=19.7998199...)
     """
 
     value: float
@@ -69,6 +89,16 @@ class Estimate:
         ----------
         confidence
             Strictly between 0 and 1.
+
+        Returns
+        -------
+        Interval
+            The ends.
+
+        Raises
+        ------
+        InvalidParameter
+            For a confidence out of its range.
 
         Examples
         --------

@@ -237,33 +237,56 @@ _COLUMNS = ("coef", "std err", "sampling", "privacy", "z", "P>|z|")
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Summary:
-    """Coefficients with sampling and privacy errors, z, p and intervals, all publishable.
+    """A table of coefficients with their sampling errors, privacy errors, tests and intervals.
 
-    values, sampling_errors, privacy_errors: one number per parameter, the intercept first;
-    intervals: one row (lower, upper) each; diagnostics: named numbers, released too; protects: the
-    privacy unit; cannot: reasons for infinite intervals, if any; bounds: those that the fit found,
-    in words.
+    All of it is computed from released values and may be published.
 
+    Attributes
+    ----------
+    title
+        The head of the printed table.
+    names
+        The names of the coefficients, the intercept first.
+    values, sampling_errors, privacy_errors
+        One number for each coefficient.
+    intervals
+        A row (lower, upper) for each coefficient.
+    confidence
+        The confidence of the intervals.
+    guarantee
+        What was spent.
+    diagnostics
+        Further released numbers by name, such as the number of rows.
+    protects
+        The privacy unit, in words.
+    cannot
+        The reasons for infinite intervals, if there are any.
+    bounds
+        The bounds that the fit found privately, in words.
+
+    Examples
+    --------
+    >>> import numpy as np
     >>> import unacorda
-    >>> table = Summary(
-    ...     title="Fit",
-    ...     names=["intercept"],
-    ...     values=np.array([2.0]),
-    ...     sampling_errors=np.array([0.3]),
-    ...     privacy_errors=np.array([0.4]),
-    ...     intervals=np.array([[1.02, 2.98]]),
-    ...     confidence=0.95,
-    ...     guarantee=unacorda.GDP(1),
-    ...     diagnostics={"rows": 100.0},
+    >>> from unacorda.inference import LinearRegression
+    >>> drawn = np.random.default_rng(1)
+    >>> X = drawn.normal(size=(2000, 2))
+    >>> y = 3 + X @ [1.0, -2.0] + drawn.normal(size=2000)
+    >>> summary = (
+    ...     LinearRegression(
+    ...         budget=unacorda.GDP(1),
+    ...         feature_bounds=(-3, 3),
+    ...         target_bounds=(-10, 15),
+    ...         bits=unacorda.SeededBits(1),
+    ...     )
+    ...     .fit(X, y)
+    ...     .summary()
     ... )
-    >>> print(table)
-    Fit
-    spent  mu 1, one row replaced
-    rows   100
-    -----------------------------------------------------------------------------------------
-                   coef   std err  sampling   privacy         z     P>|z|      [95%         ]
-    intercept         2       0.5       0.3       0.4         4   6.3e-05      1.02      2.98
-    -----------------------------------------------------------------------------------------
+    >>> table = summary.to_pandas()
+    >>> table.index.tolist(), table["coef"].round(1).tolist()
+    (['intercept', 'x0', 'x1'], [3.0, 1.1, -2.0])
+    >>> bool((summary.privacy_errors < summary.standard_errors).all())
+    True
     """
 
     title: str
@@ -286,7 +309,7 @@ class Summary:
 
     @property
     def z(self) -> Floats:
-        """Each coefficient over its standard error; NaN where there is none."""
+        """Each coefficient divided by its standard error; NaN if that error is infinite."""
         errors = self.standard_errors
         return np.where(np.isfinite(errors), self.values / errors, math.nan)
 
@@ -296,7 +319,13 @@ class Summary:
         return np.asarray(2 * ndtr(-np.abs(self.z)))
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """One dictionary per parameter."""
+        """Return one dictionary for each coefficient.
+
+        Returns
+        -------
+        list of dict
+            The name, the value, its errors, z, the p-value and the interval.
+        """
         numbers = np.column_stack([self._numbers(), self.intervals]).tolist()
         keys = (*_COLUMNS, "lower", "upper")
         return [
@@ -305,7 +334,18 @@ class Summary:
         ]
 
     def to_pandas(self) -> Any:
-        """A data frame, one row per parameter; MissingExtra without pandas."""
+        """Return a pandas data frame with one row for each coefficient.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Indexed by the names.
+
+        Raises
+        ------
+        MissingExtra
+            Without pandas.
+        """
         pandas = require("pandas", extra="frames")
         return pandas.DataFrame(self.to_dicts()).set_index("name")
 

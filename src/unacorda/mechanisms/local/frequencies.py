@@ -40,10 +40,34 @@ _SECURE = SecureBits()
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Frequencies:
-    """The estimated share of every category, unbiased, so that some lie below 0 or above 1.
+    """Unbiased estimates of the shares of all categories, with their errors.
 
-    values: the shares; count: the number of reports; constant, slope: the noise of one report
-    about a share f has variance constant + slope f, an array and a number.
+    Some estimates may be below 0 or above 1. `frequencies[0]` is the `Estimate` of one category.
+
+    Attributes
+    ----------
+    values
+        The shares, in the order of the categories.
+    count
+        The number of reports.
+    constant, slope
+        The noise of one report has variance `constant + slope * share` for a category.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import unacorda
+    >>> from unacorda.mechanisms.local import RandomizedResponse
+    >>> oracle = RandomizedResponse(epsilon=2, categories=3)
+    >>> answers = np.repeat([0, 1, 2], [500, 300, 200])
+    >>> frequencies = oracle.aggregate(oracle.encode(answers, bits=unacorda.SeededBits(1)))
+    >>> frequencies.values.round(2).tolist()
+    [0.5, 0.31, 0.19]
+    >>> frequencies.standard_errors.round(3).tolist()
+    [0.023, 0.022, 0.02]
+    >>> lower, upper = frequencies.interval()
+    >>> lower.round(2).tolist(), upper.round(2).tolist()
+    ([0.46, 0.27, 0.15], [0.55, 0.35, 0.23])
     """
 
     values: NDArray[np.float64]
@@ -53,7 +77,7 @@ class Frequencies:
 
     @property
     def privacy_errors(self) -> NDArray[np.float64]:
-        """Standard deviations of the noise about the shares among the people who reported."""
+        """Standard deviations of the noise, for the shares among the people who reported."""
         noise = np.maximum(self.constant + self.slope * self.values, 0)
         return np.asarray(np.sqrt(noise / self.count))
 
@@ -65,7 +89,7 @@ class Frequencies:
 
     @property
     def standard_errors(self) -> NDArray[np.float64]:
-        """The roots of the sums of both squares."""
+        """The square roots of the sums of both squared errors."""
         return np.asarray(np.hypot(self.privacy_errors, self.sampling_errors))
 
     def __len__(self) -> int:
@@ -82,13 +106,30 @@ class Frequencies:
     def interval(
         self, confidence: float = 0.95, *, sampled: bool = True
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Lower and upper ends that cover each share this often, one by one.
+        """Compute a confidence interval for each share, one by one.
 
-        They are score intervals: all shares f that differ from the estimate by at most z standard
-        deviations, the deviation being that at f. So they stay wide where no report supports a
-        category. sampled: of the share among all people of whom those who reported are a random
-        sample; otherwise of the share among those who reported.
+        These are score intervals: all shares f that differ from the estimate by at most z standard
+        deviations, computed at f. So they stay wide for a category that no report supports.
+
         Source: Wilson 1927, for reports in place of outcomes.
+
+        Parameters
+        ----------
+        confidence
+            Strictly between 0 and 1.
+        sampled
+            If true, the share is that among all people, of whom those who reported are a random
+            sample. Otherwise it is the share among those who reported.
+
+        Returns
+        -------
+        tuple of arrays
+            The lower ends and the upper ends, in the order of the categories.
+
+        Raises
+        ------
+        InvalidParameter
+            For a confidence out of its range.
         """
         checks.probability(confidence=confidence)
         unit = statistics.NormalDist().inv_cdf((1 + confidence) / 2) ** 2 / self.count
@@ -100,9 +141,16 @@ class Frequencies:
         return (linear - root) / (2 * square), (linear + root) / (2 * square)
 
     def on_simplex(self) -> NDArray[np.float64]:
-        """The nearest shares that are 0 or above and sum to 1: no longer unbiased, often nearer.
+        """Project the estimates to the nearest shares that are 0 or above and sum to 1.
+
+        They are no longer unbiased, but often nearer to the true shares.
 
         Source: Wang et al. 2020, arXiv:1905.08320 (norm-sub).
+
+        Returns
+        -------
+        array
+            The shares, in the order of the categories.
         """
         ordered = np.sort(self.values)[::-1]
         excess = (np.cumsum(ordered) - 1) / np.arange(1, ordered.size + 1)
