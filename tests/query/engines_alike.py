@@ -4,15 +4,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from tests.postgres_server import server
 from tests.query.postgres_tables import stored, url
 from tests.support.seams import (
     Admitted,
@@ -99,6 +103,18 @@ def _unchanged(table: Any, **_: Any) -> Any:
     return table
 
 
+def _twice_in_parquet(folder: Path) -> str:
+    path = folder / "named_twice.parquet"
+    pq.write_table(pa.table([[1], [2], [3]], names=["id", "z", "Z"]), path)
+    return str(path)
+
+
+def _twice_in_postgres(_: Path) -> str:
+    with contextlib.closing(server().connect()) as there:
+        there.execute(b'CREATE TABLE public.named_twice (id bigint, "z" bigint, "Z" bigint)')
+    return "public.named_twice"
+
+
 def _endless_spark(asking: Any) -> None:
     asking._spark.range(10**15).selectExpr("max(hash(id))").collect()
 
@@ -112,18 +128,24 @@ class Tested:
     """How tests come to an engine.
 
     there: what `Session(engine=)` takes; put: a table to where the engine reads it; endless: what
-    does not end within a question; missing: why it cannot run here, None where it can.
+    does not end within a question; twice: a table with columns id, z and Z, None where the engine
+    itself refuses to make one; missing: why it cannot run here, None where it can.
     """
 
     there: Callable[[], Any]
     endless: Callable[[Any], None]
     put: Callable[..., Any] = _unchanged
+    twice: Callable[[Path], Any] | None = None
     missing: str | None = None
 
 
 ENGINES = {
-    "spark": Tested(there=local, endless=_endless_spark, missing=without_java()),
-    "postgresql": Tested(there=url, endless=_endless_postgres, put=stored),
+    "spark": Tested(
+        there=local, endless=_endless_spark, twice=_twice_in_parquet, missing=without_java()
+    ),
+    "postgresql": Tested(
+        there=url, endless=_endless_postgres, put=stored, twice=_twice_in_postgres
+    ),
 }
 """The engines beside DuckDB: what holds for one is held against DuckDB for all."""
 

@@ -9,7 +9,6 @@ capitals means the one column that there is.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.postgres_server import server
 from tests.query.engines_alike import ENGINES, OTHERS, counted, opened_on
 from tests.support.cases import in_subtests
 from tests.support.seams import Query, TableSchema, folded
@@ -191,11 +189,10 @@ def test_tables_with_two_such_columns_are_not_opened(
 @pytest.mark.parametrize("engine", OTHERS)
 def test_other_engines_open_no_such_tables_either(engine: str, tmp_path: Path) -> None:
     """Names are compared alike on all engines, also where one would tell them apart."""
-    source: Any = _parquet(tmp_path)
-    if engine == "postgresql":
-        source = "public.named_twice"
-        with contextlib.closing(server().connect()) as there:
-            there.execute(b'CREATE TABLE public.named_twice (id bigint, "z" bigint, "Z" bigint)')
+    twice = ENGINES[engine].twice
+    if twice is None:
+        pytest.skip("the engine makes no such table")
+    source = twice(tmp_path)
     unit, given = unacorda.Person("id", max_rows=1), ENGINES[engine].there()
     with pytest.raises(UnacordaError, match="capitals"):
         unacorda.Session({"t": source}, unit=unit, budget=BUDGET, engine=given)
