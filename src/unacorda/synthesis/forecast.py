@@ -34,32 +34,48 @@ _TRIALS: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SynthesisForecast:
-    """The noise of a synthesis, which is known beforehand.
+    """The noise of a synthesis, computed before anything is spent.
 
-    Parameters
+    `print` shows it as text.
+
+    Attributes
     ----------
     columns
-        The number of cells by name.
+        By column, the number of its cells. For cells that are found privately, it is the most bins
+        that there can be, without the texts.
     tables
-        How many tables the workload has.
+        The number of tables in the workload.
     candidates
-        How many tables of two columns or more may be measured.
+        The number of tables of two columns or more that may be measured.
     planned
-        How many of them the shares are planned for. If rounds find small errors, fewer tables are
+        The number of tables that the budget is allocated for. If rounds find little, fewer are
         measured, each with less noise.
     single_deviation, table_deviation
-        The noise in a cell of a single column, and of a table that the first round selects.
+        The standard deviation of the noise in a cell: of a single column, and of a table that is
+        chosen in the first round.
     half_width, mean_half_width
-        Half the widths of the intervals of measured errors, in rows in a wrong cell: of a table,
-        and of the mean of all. None if no errors are measured.
+        Half of the interval of a measured error, in rows that lie in another cell: for a table, and
+        for the mean of all tables. None if no errors are measured.
     event
-        The event with the largest cost of the release.
+        The privacy event of the whole release: its most possible cost.
     found
-        By column, how cells that are not public are found. `columns` has the largest number of
-        bins, and omits texts whose values are found.
+        By column, how cells that are not public are found.
     expected_errors
         The mean error of the workload's tables in each trial on an assumed table, in total
-        variation; empty if none is assumed.
+        variation. Empty if none is assumed.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> import unacorda
+    >>> people = pandas.DataFrame({"id": range(600), "smoker": [True, False, False] * 200})
+    >>> people["active"] = [True, False] * 300
+    >>> unit = unacorda.Person("id", max_rows=1)
+    >>> with unacorda.Session({"people": people}, unit=unit, budget=unacorda.ZCDP(1)) as session:
+    ...     synthesis = session.table("people").synthesize(["smoker", "active"], workload=2)
+    ...     forecast = session.explain(synthesis, budget=unacorda.ZCDP(1))
+    >>> forecast.columns, round(forecast.single_deviation, 1), forecast.rows_needed
+    ({'smoker': 3, 'active': 3}, 3.2, 10)
     """
 
     columns: dict[str, int]
@@ -76,14 +92,14 @@ class SynthesisForecast:
 
     @property
     def expected_error(self) -> float | None:
-        """The mean error of the workload's tables on the assumed table, averaged over trials."""
+        """The mean of `expected_errors`; None if no table is assumed."""
         return fmean(self.expected_errors) if self.expected_errors else None
 
     @property
     def rows_needed(self) -> int:
-        """The number of rows at which the mean cell of every column is as large as its noise.
+        """The number of rows at which an average cell of each column is as large as its noise.
 
-        With fewer rows little is learned: use fewer cells or a larger budget.
+        With fewer rows little is learned. Use fewer cells or a larger budget then.
         """
         return math.ceil(max(self.columns.values(), default=1) * self.single_deviation)
 

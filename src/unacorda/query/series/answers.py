@@ -40,11 +40,42 @@ _LATE: Final = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SeriesForecast:
-    """What a series will do, cost and err by. Free: a function of public numbers alone.
+    """The cost and the expected errors of a series, computed from public numbers alone.
 
-    errors: by name and kind of sum the standard errors step by step, of the first `HORIZON` steps
-    where there is no end. kept_errors: those of the last totals of the rows there are and of those
-    that count; empty where the share of rows kept is not asked.
+    `print` shows it as text.
+
+    Attributes
+    ----------
+    plan
+        The question and its steps.
+    cost
+        What the account is charged when the series is opened.
+    errors
+        Standard errors by aggregate and by kind of sum, one number for each step. A series without
+        an end has those of its first steps.
+    kept_errors
+        Standard errors of the numbers of rows and of rows kept, at the last step. Empty if no
+        budget is spent on the share of rows kept.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> import unacorda
+    >>> visits = pandas.DataFrame({"id": [1, 2], "seen": ["2026-01-01", "2026-01-02"]})
+    >>> unit = unacorda.Person("id", max_rows=1)
+    >>> with unacorda.Session({"visits": visits}, unit=unit, budget=unacorda.ZCDP(1)) as session:
+    ...     forecast = session.explain_over_time(
+    ...         session.table("visits").agg(n=unacorda.count()),
+    ...         by="seen",
+    ...         start="2026-01-01",
+    ...         steps=10,
+    ...         person=unacorda.OverTime(max_steps=1),
+    ...         budget=unacorda.ZCDP(1),
+    ...     )
+    >>> forecast.cost
+    ZCDP(rho=1.0)
+    >>> forecast.errors["n"]["total"].round(2).tolist()[:3]
+    [0.88, 1.0, 1.07]
     """
 
     plan: SeriesPlan
@@ -111,10 +142,53 @@ class SeriesForecast:
 
 @dataclass(frozen=True, kw_only=True, repr=False)  # without slots, so that columns are made once
 class SeriesAnswers:
-    """The answers of a series up to a step. Everything in it may be published.
+    """The answers of a series so far.
 
-    name: of the series; plan: what they are made by; released: the noisy numbers, step by step, as
-    the ledger has them. An earlier answer never changes.
+    `answers["n_total"]` is one column, with a value for each step and key. Everything in it may be
+    published. Earlier answers never change.
+
+    Attributes
+    ----------
+    name
+        The name of the series.
+    plan
+        The question and its steps.
+    released
+        The noisy numbers of each step, as the ledger has them.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pandas
+    >>> import unacorda
+    >>> visits = pandas.DataFrame({"id": range(200), "seen": ["2026-01-01", "2026-01-02"] * 100})
+    >>> unit = unacorda.Person("id", max_rows=1)
+    >>> with (
+    ...     tempfile.TemporaryDirectory() as folder,
+    ...     unacorda.Session(
+    ...         {"visits": visits},
+    ...         unit=unit,
+    ...         budget=unacorda.ZCDP(1),
+    ...         dataset="visits",
+    ...         ledger=f"sqlite:///{folder}/budget.db",
+    ...     ) as session,
+    ... ):
+    ...     series = session.over_time(
+    ...         session.table("visits").agg(n=unacorda.count()),
+    ...         name="visits by day",
+    ...         by="seen",
+    ...         start="2026-01-01",
+    ...         steps=2,
+    ...         person=unacorda.OverTime(max_steps=1),
+    ...         budget=unacorda.ZCDP(1),
+    ...     )
+    ...     answers = series.answer_until("2026-01-02")
+    >>> answers.columns
+    ('day', 'n_total', 'n_total_se')
+    >>> [str(line["day"]) for line in answers]
+    ['2026-01-01', '2026-01-02']
+    >>> abs(answers["n_total"][1] - 200) < 30
+    True
     """
 
     name: str
@@ -145,7 +219,7 @@ class SeriesAnswers:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns, errors included."""
+        """The names of the columns, errors included."""
         return tuple(self._columns)
 
     def __getitem__(self, name: str) -> list[Any]:
@@ -163,25 +237,54 @@ class SeriesAnswers:
         return iter(self.to_dicts())
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """One dictionary for each step and key, in their order."""
+        """Return one dictionary for each step and key, in order.
+
+        Returns
+        -------
+        list of dict
+            The step, the key, the values and their standard errors.
+        """
         columns = self._columns
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A pandas data frame (extra `frames`)."""
+        """Return the answers as a pandas data frame (extra `frames`).
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each step and key.
+
+        Raises
+        ------
+        MissingExtra
+            Without pandas.
+        """
         frame: pandas.DataFrame = require("pandas", extra="frames").DataFrame(self._columns)
         return frame
 
     def kept(self, kind: Wanted = "totals") -> list[dict[str, Any]]:
-        """The share of rows that the bound keeps, one dictionary for each step.
-
-        In it are `rows`, all there are, of a person in a step at most those that may count there;
-        `kept`, those of them that count; their standard errors; and `share` with `lower` and
-        `upper`, a 95% confidence interval of the noise. kind: over which steps, 'totals', 'steps'
-        or `unacorda.window(30)`, whatever was wanted of the answers. Needs `kept=` when the series
-        is opened.
+        """Estimate the share of rows that the contribution bounds keep.
 
         Source: Fieller 1954, Journal of the Royal Statistical Society B 16.
+
+        Parameters
+        ----------
+        kind
+            Which steps count: 'totals', 'steps' or `unacorda.window(30)`, one of those that the
+            series was opened with as `wanted`.
+
+        Returns
+        -------
+        list of dict
+            One for each step. `rows` is the number of all rows; in a step, at most as many of a
+            person as may count there. `kept` is the number of those that count. Both have standard
+            errors. `share` is their ratio; `lower` and `upper` are its 95% interval of the noise.
+
+        Raises
+        ------
+        InvalidParameter
+            If the series was opened without `kept=`.
         """
         expected = "a series that was opened with kept=, a share of its budget such as 0.05"
         demand(self.plan.kept is not None, "kept", None, expected=expected)
@@ -224,10 +327,29 @@ class SeriesAnswers:
         return f"rows kept by the bound: {', '.join(said)}"
 
     def plot(self, kind: Wanted = "totals", name: str | None = None, *, axes: Any = None) -> Any:
-        """Draw sums of a kind with bands of 95%, a line for each key; gives axes (extra `plots`).
+        """Draw sums of one kind with 95% bands, a line for each key (extra `plots`).
 
-        kind: what is wanted, 'totals', 'steps' or `unacorda.window(28)`; name: of the aggregate,
-        needed where there are several; axes: to draw on, such as `unacorda.plots.new_axes()`.
+        Parameters
+        ----------
+        kind
+            'totals', 'steps' or `unacorda.window(28)`, one of those that the series was opened
+            with.
+        name
+            The aggregate. It may be left out if there is one.
+        axes
+            The axes to draw on, such as `unacorda.plots.new_axes()`. New ones by default.
+
+        Returns
+        -------
+        Axes
+            The axes.
+
+        Raises
+        ------
+        InvalidParameter
+            For a kind or a name that the series does not have.
+        MissingExtra
+            Without matplotlib.
         """
         from unacorda import plots
 

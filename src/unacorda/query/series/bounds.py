@@ -41,10 +41,41 @@ class StepBound(BoundErrors):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuggestedSteps:
-    """The bound on the steps of a person with the least expected error in a series.
+    """Contribution bounds with the least expected error for a series.
 
-    person: the bound; budget: what is left for the series of the budget that was given; expected:
-    all bounds that were compared; spent: what the histogram cost.
+    Attributes
+    ----------
+    person
+        The bounds, for `Session.over_time`.
+    budget
+        The budget that is left for the series.
+    expected
+        The expected noise and the expected error from dropped rows, for each bound compared.
+    spent
+        The cost of the private histogram from which the bounds were computed.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> import unacorda
+    >>> days = [f"2026-01-{day:02}" for day in range(1, 31)]
+    >>> visits = pandas.DataFrame({"id": range(600), "seen": days * 20})
+    >>> unit, bits = unacorda.Person("id", max_rows=1), unacorda.SeededBits(1)
+    >>> with unacorda.Session(
+    ...     {"visits": visits}, unit=unit, budget=unacorda.ZCDP(1), bits=bits
+    ... ) as session:
+    ...     found = session.suggest_over_time(
+    ...         session.table("visits").agg(n=unacorda.count()),
+    ...         before=10,
+    ...         budget=unacorda.ZCDP(1),
+    ...         by="seen",
+    ...         start="2026-01-11",
+    ...         steps=10,
+    ...     )
+    >>> print(found.person)
+    1 row in each of the first 2 steps
+    >>> found.spent, found.budget
+    (ZCDP(rho=0.1), ZCDP(rho=0.9))
     """
 
     person: OverTime

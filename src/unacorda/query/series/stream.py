@@ -36,9 +36,42 @@ _Integers: TypeAlias = dict[str, list[list[int]]]
 
 
 class Series:
-    """A series of answers, opened by `Session.over_time`: every step costs nothing further.
+    """A series of answers about a growing table, opened by `Session.over_time`.
 
-    Safe to use from several processes: of one step there is one answer.
+    All answers are paid for when the series is opened. Several processes may use it: each step has
+    one answer.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pandas
+    >>> import unacorda
+    >>> days = ["2026-01-01", "2026-01-02", "2026-01-03"]
+    >>> visits = pandas.DataFrame({"id": range(600), "seen": days * 200})
+    >>> unit = unacorda.Person("id", max_rows=1)
+    >>> with (
+    ...     tempfile.TemporaryDirectory() as folder,
+    ...     unacorda.Session(
+    ...         {"visits": visits},
+    ...         unit=unit,
+    ...         budget=unacorda.ZCDP(1),
+    ...         dataset="visits",
+    ...         ledger=f"sqlite:///{folder}/budget.db",
+    ...     ) as session,
+    ... ):
+    ...     series = session.over_time(
+    ...         session.table("visits").agg(n=unacorda.count()),
+    ...         name="visits by day",
+    ...         by="seen",
+    ...         start="2026-01-01",
+    ...         steps=10,
+    ...         person=unacorda.OverTime(max_steps=1),
+    ...         budget=unacorda.ZCDP(1),
+    ...     )
+    ...     first = series.answer("2026-01-01")
+    ...     answers = series.answer("2026-01-02")
+    ...     series.answered, abs(answers["n_total"][1] - 400) < 30
+    (2, True)
     """
 
     def __init__(self, context: ExecutionContext, plan: SeriesPlan, record: SeriesRecord) -> None:
@@ -46,7 +79,7 @@ class Series:
 
     @property
     def name(self) -> str:
-        """By which it is found again."""
+        """The name of the series in the ledger."""
         return self._record.name
 
     @property
@@ -56,21 +89,43 @@ class Series:
 
     @property
     def answered(self) -> int:
-        """How many steps have been answered, by whatever process."""
+        """The number of steps that were answered, by any process."""
         self._look()
         return len(self._record.steps)
 
     def explain(self) -> SeriesForecast:
-        """What it does, costs and errs by; free, and reads no data."""
+        """Return the cost and the expected errors; free.
+
+        It reads no data.
+
+        Returns
+        -------
+        SeriesForecast
+            Printing it gives text.
+        """
         return SeriesForecast.of(self._plan, self._context.budget)
 
     def answer(self, day: object) -> SeriesAnswers:
-        """Answer the step of a day, which is the next one or was answered before.
+        """Answer the step of a day: the next step, or one that was answered before.
 
-        day: a date, or an instant, that lies in the step; one that has ended. What is answered are
-        all steps up to it. Raises InvalidParameter for a step after the next, EngineFailed and
-        SourceChanged where the table cannot be read: nothing is released then, and the step can be
-        asked again.
+        If the table cannot be read, nothing is released and the step can be asked again.
+
+        Parameters
+        ----------
+        day
+            A date or a time in the step. The step must be over.
+
+        Returns
+        -------
+        SeriesAnswers
+            The answers of all steps so far.
+
+        Raises
+        ------
+        InvalidParameter
+            For a step that is not over, and for one after the next.
+        EngineFailed, SourceChanged
+            If the table cannot be read, or is not the one that the session opened.
         """
         calendar = self._plan.calendar
         step = calendar.step_of(day)
@@ -82,13 +137,35 @@ class Series:
         return self._answer(step)
 
     def answer_until(self, day: object) -> SeriesAnswers:
-        """Answer all steps up to that of a day; of the table as it is now. Raises as `answer`."""
+        """Answer all steps up to that of a day, from the table as it is now.
+
+        Parameters
+        ----------
+        day
+            A date or a time in the last step. The step must be over.
+
+        Returns
+        -------
+        SeriesAnswers
+            The answers of all steps so far.
+
+        Raises
+        ------
+        InvalidParameter, EngineFailed, SourceChanged
+            As `answer`.
+        """
         step = self._plan.calendar.step_of(day)
         self._look()
         return self._answer(step)
 
     def answers(self) -> SeriesAnswers:
-        """All answers so far; reads the ledger alone."""
+        """Return all answers so far, read from the ledger alone.
+
+        Returns
+        -------
+        SeriesAnswers
+            The answers of all steps so far.
+        """
         self._look()
         return SeriesAnswers(name=self.name, plan=self._plan, released=self._record.steps)
 
