@@ -123,23 +123,23 @@ def open_ledger(url: str | None) -> Ledger:
 
 
 class Ledger:
-    """Budgets by dataset, made by `open_ledger`. Safe to use from several threads.
+    """The budgets of datasets and all charges to them, in memory, SQLite or PostgreSQL.
 
-    Memory, SQLite and PostgreSQL keep one contract, tested by one suite. Whatever is reserved is
-    spent: a reservation that is never committed stays spent. Each reservation is one transaction
-    that holds its dataset, asks the filters with running totals, and appends an entry, so that no
-    number of writers overspends; where the ledger is durable, the entry is on the disk before
-    `reserve` returns.
+    `open_ledger` makes it. It is safe to use from several threads, processes and machines.
 
-    Sub-accounts, of analysts or projects, lie below a dataset's account. What is charged to one
-    counts in both, each up to its own budget. Nothing is set aside for them: together they may be
-    promised more than there is, and the account of the dataset decides who comes too late.
+    Each reservation is one transaction: it locks the dataset, checks that the budget suffices, and
+    appends an entry. In a durable ledger the entry is on disk before `reserve` returns. Whatever is
+    reserved is spent, even if it is never committed.
 
-    A split says that everybody is in at most `max_parts` of some parts. What is charged to a part
-    counts there, up to a limit of its own, and above it as far as the sum of the `max_parts`
-    largest parts grows by it. All that is known of it are entries, so that who opens it again
-    goes on where it stands.
+    A sub-account belongs to an analyst or a project. A charge to it also counts in the dataset's
+    account, and must fit into both budgets. The budgets of sub-accounts may add up to more than the
+    account has.
 
+    A split divides people into parts; each person is in at most `max_parts` of them. Each part has
+    a limit of its own. The account pays for the `max_parts` parts that spent most.
+
+    Examples
+    --------
     >>> from unacorda.ledger import open_ledger
     >>> from unacorda.privacy.guarantees import PureDP
     >>> ledger = open_ledger(None)
@@ -168,7 +168,7 @@ class Ledger:
 
     @property
     def durable(self) -> bool:
-        """Whether what is spent here outlives the process."""
+        """Whether the ledger outlives the process."""
         return self._store.durable
 
     def open_account(
@@ -273,24 +273,29 @@ class Ledger:
     def change_limit(
         self, dataset: str, name: str, budget: Guarantee | None, *, by: str | None = None
     ) -> Guarantee:
-        """Give a sub-account another budget from now on, an entry of its own, and return it.
+        """Give a sub-account another budget from now on. An entry records it.
 
         Parameters
         ----------
         dataset, name
             The account, and its sub-account.
         budget
-            No less than what was spent there. None closes the sub-account: what was spent is then
-            its budget, and until that is raised nothing is reserved there, at no cost either.
+            No less than what was spent there. None closes the sub-account: its budget becomes what
+            was spent, and nothing can be reserved there until it is raised.
         by
-            Who does so, noted as the analyst of the entry.
+            Who changes it, recorded as the analyst of the entry.
+
+        Returns
+        -------
+        Guarantee
+            The new budget.
 
         Raises
         ------
         InvalidParameter
-            For a budget below what was spent, and a name that is none.
+            For a budget below what was spent, and an invalid name.
         LedgerMismatch
-            Where there is no such sub-account.
+            For an unknown sub-account.
         WrongUnit
             For a budget in another unit than the account's.
 
@@ -417,23 +422,34 @@ class Ledger:
                 return {split: splits.spent(split.sequence) for split in splits}
 
     def account(self, dataset: str) -> AccountTerms:
-        """Find the account of a dataset.
+        """Return the terms of a dataset's account.
 
         Parameters
         ----------
         dataset
-            Its name.
+            The name of the account.
+
+        Returns
+        -------
+        AccountTerms
+            The budget and the terms.
 
         Raises
         ------
         LedgerMismatch
-            Where there is none.
+            For an unknown account.
         """
         with self._store.reading() as transaction:
             return self._known(transaction, dataset)
 
     def datasets(self) -> tuple[str, ...]:
-        """The names of all accounts, sorted."""
+        """List the names of all accounts, sorted.
+
+        Returns
+        -------
+        tuple of str
+            The names.
+        """
         with self._store.reading() as transaction:
             return tuple(sorted(transaction.datasets()))
 
@@ -511,19 +527,24 @@ class Ledger:
     def limit(
         self, dataset: str, sub_account: str | None = None, *, part: SplitPart | None = None
     ) -> Guarantee:
-        """Read the budget of the dataset, of one sub-account or of one part, as it stands now.
+        """Return the budget of a dataset, a sub-account or a part, as it is now.
 
         Parameters
         ----------
         dataset
-            The account.
+            The name of the account.
         sub_account, part
-            Of this one, where it is given; a part before a sub-account.
+            Given one of them, its own budget is returned. If both are given, the part counts.
+
+        Returns
+        -------
+        Guarantee
+            Of the class of the account's budget.
 
         Raises
         ------
         LedgerMismatch
-            Where there is none of that name.
+            For an unknown account, sub-account or part.
         """
         return self._filter(dataset, sub_account, part).limit
 
@@ -795,40 +816,50 @@ class Ledger:
     def spent(
         self, dataset: str, sub_account: str | None = None, *, part: SplitPart | None = None
     ) -> Guarantee:
-        """Read the sum of all charges, of the dataset, of one sub-account or of one part.
+        """Return the sum of all charges to a dataset, a sub-account or a part.
 
         Parameters
         ----------
         dataset
-            The account.
+            The name of the account.
         sub_account, part
-            Of this one, where it is given; a part before a sub-account.
+            Given one of them, only its own charges count. If both are given, the part counts.
+
+        Returns
+        -------
+        Guarantee
+            Of the class of the account's budget.
 
         Raises
         ------
         LedgerMismatch
-            Where there is none of that name.
+            For an unknown account, sub-account or part.
         """
         return self._filter(dataset, sub_account, part).spent
 
     def remaining(
         self, dataset: str, sub_account: str | None = None, *, part: SplitPart | None = None
     ) -> Guarantee:
-        """Read what is left, of the dataset, of one sub-account's own or of one part's budget.
+        """Return what is left of the budget of a dataset, a sub-account or a part.
 
-        Of a sub-account with more left than its dataset, questions may be refused before.
+        The account of the dataset may have less left than a sub-account.
 
         Parameters
         ----------
         dataset
-            The account.
+            The name of the account.
         sub_account, part
-            Of this one, where it is given; a part before a sub-account.
+            Given one of them, its own budget counts. If both are given, the part counts.
+
+        Returns
+        -------
+        Guarantee
+            Of the class of the account's budget.
 
         Raises
         ------
         LedgerMismatch
-            Where there is none of that name.
+            For an unknown account, sub-account or part.
         """
         return self._filter(dataset, sub_account, part).remaining
 
@@ -840,23 +871,30 @@ class Ledger:
         most: int | None = None,
         sub_account: str | None = None,
     ) -> tuple[Entry, ...]:
-        """The entries of a dataset, oldest first, all or page by page.
+        """List the entries of a dataset, oldest first, all or page by page.
 
         Parameters
         ----------
         dataset
-            The account.
+            The name of the account.
         after
-            Only entries with a higher sequence: that of the last one seen gives the next page.
+            Only entries with a higher sequence. That of the last entry seen gives the next page.
         most
-            No more than so many; None for all.
+            The most entries to return; None for all.
         sub_account
-            Only those that name this sub-account.
+            Only entries of this sub-account.
+
+        Returns
+        -------
+        tuple of Entry
+            The entries.
 
         Raises
         ------
+        InvalidParameter
+            For numbers out of their range.
         LedgerMismatch
-            Where there is no such account, or sub-account.
+            For an unknown account or sub-account.
         """
         begins = type(after) is int and after >= 0
         checks.demand(begins, "after", after, expected="the sequence of an entry, or 0")
@@ -874,27 +912,27 @@ class Ledger:
             return tuple(page)
 
     def verify(self, dataset: str, *, containing: str | None = None) -> int:
-        """Verify all hashes and sums, and give the number of entries.
+        """Verify all hashes and sums of a dataset's entries.
 
-        This finds accidents and careless edits. Who may write to the place can also write new
-        hashes, or drop the last entries: keep the last digest elsewhere to notice that.
+        This finds accidents and careless edits. A writer of the database can also write new hashes,
+        or drop the last entries. To notice that, keep the last digest elsewhere.
 
         Parameters
         ----------
         dataset
-            The account.
+            The name of the account.
         containing
-            A digest that some entry must have.
+            A digest that one of the entries must have.
 
         Returns
         -------
         int
-            How many entries there are.
+            The number of entries.
 
         Raises
         ------
         LedgerMismatch
-            Where something was changed.
+            For an entry that was changed, and if no entry has the digest.
         """
         with self._store.reading() as transaction:
             account = self._known(transaction, dataset)
@@ -922,7 +960,7 @@ class Ledger:
         return self._newest.get(dataset)
 
     def close(self) -> None:
-        """Release what the ledger holds; nothing is lost, and a second call does nothing."""
+        """Close the ledger. A second call does nothing."""
         self._store.close()
 
     def __repr__(self) -> str:
@@ -1117,10 +1155,21 @@ class Ledger:
 
 
 class SubAccount:
-    """A ledger as an analyst or a part of the people sees it, made by `Ledger.scoped`.
+    """A ledger as one analyst, or one part of a split of people, sees it.
 
-    What is spent here is debited above in the same transaction: of an analyst in the account of the
-    dataset, of a part in its split, which owes for it.
+    `Ledger.scoped` makes it. Each charge is debited here and in the dataset's account in one
+    transaction. A charge to a part counts in its split, which the account pays for.
+
+    Examples
+    --------
+    >>> import unacorda
+    >>> from unacorda.ledger import open_ledger
+    >>> ledger = open_ledger(None)
+    >>> account = ledger.open_account("visits", unacorda.PureDP(1), {"unit": "person"})
+    >>> ledger.open_sub_account("visits", "ana", unacorda.PureDP(0.3))
+    >>> ana = ledger.scoped(sub_account="ana")
+    >>> ana.limit("visits"), ana.remaining("visits")
+    (PureDP(epsilon=0.3), PureDP(epsilon=0.3))
     """
 
     def __init__(self, ledger: Ledger, *, sub_account: str | None, part: SplitPart | None) -> None:
@@ -1128,7 +1177,7 @@ class SubAccount:
 
     @property
     def durable(self) -> bool:
-        """Whether what is spent outlives the process."""
+        """Whether the ledger outlives the process."""
         return self._ledger.durable
 
     @property
@@ -1147,7 +1196,23 @@ class SubAccount:
         )
 
     def account(self, dataset: str) -> AccountTerms:
-        """The account of a dataset; as `Ledger.account`."""
+        """Return the terms of a dataset's account.
+
+        Parameters
+        ----------
+        dataset
+            The name of the account.
+
+        Returns
+        -------
+        AccountTerms
+            The budget and the terms.
+
+        Raises
+        ------
+        LedgerMismatch
+            For an unknown account.
+        """
         return self._ledger.account(dataset)
 
     def reserve(self, dataset: str, charge: Charge) -> Reservation:
@@ -1171,19 +1236,67 @@ class SubAccount:
         return self._ledger.add_step(dataset, series, found)
 
     def spent(self, dataset: str) -> Guarantee:
-        """What was spent here."""
+        """Return the sum of all charges made here.
+
+        Parameters
+        ----------
+        dataset
+            The name of the account.
+
+        Returns
+        -------
+        Guarantee
+            Of the class of the account's budget.
+
+        Raises
+        ------
+        LedgerMismatch
+            For an unknown account, sub-account or part.
+        """
         return self._ledger.spent(dataset, self._name, part=self._split_part)
 
     def limit(self, dataset: str) -> Guarantee:
-        """What all spent here may come to, as it stands now; as `Ledger.limit`."""
+        """Return the budget of this sub-account or part, as it is now.
+
+        Parameters
+        ----------
+        dataset
+            The name of the account.
+
+        Returns
+        -------
+        Guarantee
+            Of the class of the account's budget.
+
+        Raises
+        ------
+        LedgerMismatch
+            For an unknown account, sub-account or part.
+        """
         return self._ledger.limit(dataset, self._name, part=self._split_part)
 
     def remaining(self, dataset: str) -> Guarantee:
-        """What is left of the limit here; there may be less above it."""
+        """Return what is left of this budget. The account of the dataset may have less left.
+
+        Parameters
+        ----------
+        dataset
+            The name of the account.
+
+        Returns
+        -------
+        Guarantee
+            Of the class of the account's budget.
+
+        Raises
+        ------
+        LedgerMismatch
+            For an unknown account, sub-account or part.
+        """
         return self._ledger.remaining(dataset, self._name, part=self._split_part)
 
     def close(self) -> None:
-        """Nothing: the ledger stays open."""
+        """Close nothing: the ledger stays open."""
 
 
 def _series_in(

@@ -40,49 +40,171 @@ _MOST_BYTES: Final = 1 << 28
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteQuery:
-    """A question about a table behind a server, built as with `session.table(...)`.
+    """A question about a table behind a server, built as those of `Session.table` are.
 
-    stated: in the form of docs/questions.md. Every step returns a new value.
+    Each step returns a new question.
+
+    Attributes
+    ----------
+    stated
+        The question in the form of docs/questions.md, which is sent to the server.
+
+    Examples
+    --------
+    >>> import unacorda
+    >>> clinic = unacorda.Remote("https://ask.example", token="unacorda_...")  # doctest: +SKIP
+    >>> adults = clinic.table("visits").where("age >= 18").agg(n=unacorda.count())  # doctest: +SKIP
+    >>> adults.stated  # doctest: +SKIP
+    {'table': 'visits', 'steps': [{'where': 'age >= 18'}], 'aggregates': {'n': {'count': {}}}}
     """
 
     stated: Mapping[str, Any]
 
     def where(self, condition: Written) -> RemoteQuery:
-        """Keep the rows for which a condition is true."""
+        """Keep the rows for which a row-wise condition is true.
+
+        Parameters
+        ----------
+        condition
+            SQL text, or an expression of `unacorda.col`.
+
+        Returns
+        -------
+        RemoteQuery
+            The question about these rows only.
+        """
         return self._with({"where": expression_text(condition)})
 
     def derive(self, /, **columns: Written) -> RemoteQuery:
-        """Add columns made by expressions."""
+        """Add columns made by row-wise expressions.
+
+        Parameters
+        ----------
+        **columns
+            The expression of each new name: SQL text, or an expression of `unacorda.col`.
+
+        Returns
+        -------
+        RemoteQuery
+            The question with these columns.
+        """
         texts = {name: expression_text(text) for name, text in columns.items()}
         return self._with({"derive": texts})
 
     def explode(self, column: Written, **more: Any) -> RemoteQuery:
-        """Turn a row into one for each part of a text; more: as for `Query.explode`."""
+        """Turn every row into one for each part of a text.
+
+        Parameters
+        ----------
+        column
+            A column or expression of text.
+        **more
+            `separator`, `most` and `into`, as of `Query.explode`.
+
+        Returns
+        -------
+        RemoteQuery
+            The question about the new rows.
+        """
         return self._with({"explode": written(column), **more})
 
     def join(self, other: str | RemoteQuery, on: Any = None, **more: Any) -> RemoteQuery:
-        """Join columns of another table; more: as for `Query.join`."""
+        """Join columns of another table.
+
+        Parameters
+        ----------
+        other
+            The name of a public table, or a question begun with `Remote.table`.
+        on
+            The columns to compare, as of `Query.join`.
+        **more
+            `how`, `columns` and `max_rows`, as of `Query.join`.
+
+        Returns
+        -------
+        RemoteQuery
+            The question about the joined rows.
+        """
         beside = other.stated if isinstance(other, RemoteQuery) else other
         joined = {"join": beside, **({} if on is None else {"on": on}), **more}
         return self._with(joined)
 
     def union(self, other: RemoteQuery) -> RemoteQuery:
-        """The rows of both."""
+        """Append the rows of another question.
+
+        Parameters
+        ----------
+        other
+            A question begun with `Remote.table`.
+
+        Returns
+        -------
+        RemoteQuery
+            The question about all rows.
+        """
         return self._with({"union": other.stated})
 
     def per_person(self, /, **values: PersonValue) -> RemoteQuery:
-        """Aggregate to one row per person, with values over their rows."""
+        """Aggregate to one row per person, with values over all of their rows.
+
+        Parameters
+        ----------
+        **values
+            For each new name a value made by `min_`, `max_`, `sum_`, `mean_` or another, as of
+            `Query.per_person`.
+
+        Returns
+        -------
+        RemoteQuery
+            The question about people.
+        """
         return self._with({"per_person": {n: function_as_json(one) for n, one in values.items()}})
 
     def group_by(self, *columns: str, keys: GivenKeys = None, **more: Any) -> RemoteQuery:
-        """Group the answers by keys; more: `margins` and `level_weights`."""
+        """Group the answers by keys.
+
+        Parameters
+        ----------
+        *columns
+            Columns or expressions, each an argument.
+        keys
+            The keys, as of `Query.group_by`: lists, or `unacorda.private_keys()`.
+        **more
+            `margins` and `level_weights`, as of `Query.group_by`.
+
+        Returns
+        -------
+        RemoteQuery
+            The question by groups.
+
+        Raises
+        ------
+        InvalidParameter
+            For keys of another type.
+        """
         found = {"group_by": list(columns), **{name: encode(one) for name, one in more.items()}}
         if keys is not None:
             found["keys"] = _keys(keys)
         return RemoteQuery(stated={**self.stated, **found})
 
     def agg(self, /, **aggregates: Aggregate) -> RemoteQuery:
-        """The aggregates to answer, by name: `agg(n=unacorda.count())`."""
+        """Choose the aggregates to answer, by their column names in the release.
+
+        Parameters
+        ----------
+        **aggregates
+            An aggregate for each name: `unacorda.count()`, `sum()`, `mean()` or another.
+
+        Returns
+        -------
+        RemoteQuery
+            The question, ready for `Remote.explain` and `Remote.evaluate`.
+
+        Raises
+        ------
+        InvalidParameter
+            For a value that is no aggregate.
+        """
         for name, one in aggregates.items():
             expected = "what unacorda.count(), sum(), mean() or another makes"
             demand(isinstance(one, Aggregate), name, one, expected=expected)
@@ -100,10 +222,25 @@ RemoteQuestions: TypeAlias = RemoteQuery | str | Mapping[str, RemoteQuery | str]
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RemoteRelease:
-    """An answer from a server.
+    """A release, or several, as a server returned it.
 
-    text: the stored release, which `unacorda verify` reads. again: whether it is an earlier answer,
-    which costs nothing now. made_up: whether it is about made-up rows.
+    Attributes
+    ----------
+    text
+        The record in JSON. `unacorda verify` and `Release.verify` read it.
+    again
+        Whether it was released before, and cost nothing now.
+    made_up
+        Whether it is about made-up rows, as those of `Remote.rehearse` are.
+
+    Examples
+    --------
+    >>> import unacorda
+    >>> clinic = unacorda.Remote("https://ask.example", token="unacorda_...")  # doctest: +SKIP
+    >>> adults = clinic.table("visits").where("age >= 18").agg(n=unacorda.count())  # doctest: +SKIP
+    >>> release = clinic.evaluate(adults, budget=unacorda.PureDP("0.1"))  # doctest: +SKIP
+    >>> release.rows[0]["n"], release.charge  # doctest: +SKIP
+    (1204, PureDP(epsilon=0.1))
     """
 
     text: str
@@ -112,7 +249,7 @@ class RemoteRelease:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """The rows, each a dictionary with the answers, their errors and intervals."""
+        """The rows, as dictionaries with the answers, their errors and their intervals."""
         stated = json.loads(self.text)
         expected = "one of `releases`: several questions were asked together"
         demand("rows" in stated, "rows", "...", expected=expected)
@@ -121,7 +258,7 @@ class RemoteRelease:
 
     @property
     def releases(self) -> dict[str, RemoteRelease]:
-        """The answers of a batch, by name."""
+        """By name, the releases of questions that were evaluated together."""
         several = json.loads(self.text).get("releases", {})
         return {
             name: RemoteRelease(text=json.dumps(one), again=self.again, made_up=self.made_up)
@@ -130,12 +267,23 @@ class RemoteRelease:
 
     @property
     def charge(self) -> Guarantee:
-        """What it cost when it was asked."""
+        """The cost of the release when it was made."""
         exact = json.loads(self.text)["exact"]
         return _guarantee(exact.get("charge") or exact["spent"])
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The rows as a data frame; needs pandas."""
+        """Return the rows as a pandas data frame (extra `frames`).
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each row of the release.
+
+        Raises
+        ------
+        MissingExtra
+            Without pandas.
+        """
         frame: pandas.DataFrame = require("pandas", extra="frames").DataFrame(self.rows)
         return frame
 
