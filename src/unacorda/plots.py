@@ -1,9 +1,8 @@
-"""Pictures: values in, axes out. Nothing is computed here, and nothing private is asked for.
+"""Plots: values in, axes out. Nothing is computed here, and no private data are used.
 
-Every function draws on the axes it is given, or on new ones, and returns them; save the picture
-with ``axes.figure.savefig(path)``. `new_axes` gives another size or resolution, and colors that
-people with any kind of color vision tell apart (Okabe and Ito 2008). Needs
-`pip install 'unacorda[plots]'`.
+Every function draws on given axes or on new ones, and returns them; save the plot with
+``axes.figure.savefig(path)``. `new_axes` sets size and resolution, and colors that people with any
+kind of color vision can distinguish (Okabe and Ito 2008). Needs `pip install 'unacorda[plots]'`.
 docs/gallery.md shows them all.
 """
 
@@ -69,15 +68,15 @@ def tradeoff(
     Parameters
     ----------
     curves
-        By name the false-alarm rates, and the miss rates at these.
+        By name, false-alarm rates and the miss rates at these.
     audited
-        Pairs of rates (false alarms, misses) of tests that were really made, as an audit bounds
-        them from above, such as `attacks.error_region` gives. Where both are larger no curve of the
-        mechanism can be, and a promise whose curve runs there is refuted.
+        Pairs of rates (false alarms, misses) of actual tests, as upper bounds from an audit such as
+        `attacks.error_region`. The mechanism's curve cannot pass where both rates are larger, and a
+        guarantee whose curve does is refuted.
     confidence
         Of these bounds, for the legend.
     axes
-        To draw on; by default those of a new figure.
+        The axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -87,7 +86,7 @@ def tradeoff(
     Raises
     ------
     InvalidParameter
-        For what is no numbers, and for arrays whose lengths do not fit.
+        For values that are not numbers, and for arrays whose lengths do not fit.
     MissingExtra
         Without matplotlib.
 
@@ -126,7 +125,7 @@ def profile(
     curves
         By name epsilons and the certified lower and upper deltas at these.
     axes
-        To draw on; by default those of a new figure.
+        The axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -136,7 +135,7 @@ def profile(
     Raises
     ------
     InvalidParameter
-        For what is no numbers, and for arrays whose lengths do not fit.
+        For values that are not numbers, and for arrays whose lengths do not fit.
     MissingExtra
         Without matplotlib.
 
@@ -166,8 +165,8 @@ def privacy_loss(
 ) -> Any:
     """Draw privacy loss distributions.
 
-    The density is the mass over the step of the grid, so that distributions on several grids can
-    be compared.
+    The density is the mass divided by the step of the grid, so that distributions on several grids
+    can be compared.
 
     Parameters
     ----------
@@ -176,9 +175,9 @@ def privacy_loss(
     epsilon
         A loss to mark.
     delta
-        Which pays for what lies to its right, for the legend.
+        The delta that covers the losses to its right, for the legend.
     axes
-        To draw on; by default those of a new figure.
+        The axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -188,7 +187,7 @@ def privacy_loss(
     Raises
     ------
     InvalidParameter
-        For what is no numbers, and for arrays whose lengths do not fit.
+        For values that are not numbers, and for arrays whose lengths do not fit.
     MissingExtra
         Without matplotlib.
 
@@ -213,17 +212,17 @@ def privacy_loss(
 
 
 def amplification(rates: ArrayLike, ratios: Mapping[str, ArrayLike], *, axes: Any = None) -> Any:
-    """Draw the epsilon of a sample over its share of the whole's, against the rate of sampling.
+    """Draw the relative epsilon of a sampled mechanism against the sampling rate.
 
     Parameters
     ----------
     rates
         Of sampling, from above 0 to 1.
     ratios
-        By name epsilon of the sampled mechanism over rate times epsilon of the mechanism on
-        everybody, one a rate: 1 where a sample costs no more than its share.
+        By name, one ratio per rate: the epsilon of the sampled mechanism over rate times that of
+        the mechanism on the whole table. It is 1 if a sample costs no more than its share.
     axes
-        To draw on; by default those of a new figure.
+        The axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -233,7 +232,7 @@ def amplification(rates: ArrayLike, ratios: Mapping[str, ArrayLike], *, axes: An
     Raises
     ------
     InvalidParameter
-        For what is no numbers, and for arrays whose lengths do not fit.
+        For values that are not numbers, and for arrays whose lengths do not fit.
     MissingExtra
         Without matplotlib.
 
@@ -265,18 +264,18 @@ def budget(
     limit: float,
     axes: Any = None,
 ) -> Any:
-    """Draw what was spent over time, in one currency, and how much there is.
+    """Draw the spending over time in one unit, and the budget.
 
     Parameters
     ----------
     times
         Numbers, or instants.
     spent
-        By name the sums from each of the times on.
+        By name, the sums from each of the times on.
     limit
-        The budget, in the same currency.
+        The budget, in the same unit.
     axes
-        To draw on; by default those of a new figure.
+        The axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -286,7 +285,7 @@ def budget(
     Raises
     ------
     InvalidParameter
-        For what is no numbers, and for arrays whose lengths do not fit.
+        For values that are not numbers, and for arrays whose lengths do not fit.
     MissingExtra
         Without matplotlib.
 
@@ -330,14 +329,14 @@ def errors(
     values, lower, upper
         Numbers, NaN where there is none.
     series
-        Of each value, in a color of its own, where names repeat.
+        The series of each value, with a color of its own, if names repeat.
     bars
         Draw bars from 0, as suits counts.
     possible
-        The range (lower, upper) that was known beforehand, shaded: an interval as wide says
-        nothing.
+        The range (lower, upper) that was known beforehand, shaded; an interval as wide carries no
+        information.
     axes
-        To draw on; by default those of a new figure.
+        The axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -347,7 +346,7 @@ def errors(
     Raises
     ------
     InvalidParameter
-        For what is no numbers, and for arrays whose lengths do not fit.
+        For values that are not numbers, and for arrays whose lengths do not fit.
     MissingExtra
         Without matplotlib.
 
@@ -405,9 +404,9 @@ def errors_over(
     values, lower, upper
         Numbers, NaN where there is none.
     series
-        Of each value, in a color of its own, where places repeat.
+        The series of each value, with a color of its own, if places repeat.
     axes
-        To draw on; by default those of a new figure.
+        The axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -417,7 +416,7 @@ def errors_over(
     Raises
     ------
     InvalidParameter
-        For what is no numbers, and for arrays whose lengths do not fit.
+        For values that are not numbers, and for arrays whose lengths do not fit.
     MissingExtra
         Without matplotlib.
 
@@ -462,7 +461,7 @@ def answers_over_time(
     ylabel
         Of the values.
     axes
-        To draw on; by default those of a new figure.
+        The axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -472,7 +471,7 @@ def answers_over_time(
     Raises
     ------
     InvalidParameter
-        For what is no numbers, and for arrays whose lengths do not fit.
+        For values that are not numbers, and for arrays whose lengths do not fit.
     MissingExtra
         Without matplotlib.
 
@@ -507,7 +506,7 @@ def coverage(
     nominal_name: str = "promised",
     axes: Any = None,
 ) -> Any:
-    """Draw how often something held, such as intervals the truth, against the number of people.
+    """Draw rates, such as the coverage of intervals, against the number of people.
 
     Parameters
     ----------
@@ -518,7 +517,7 @@ def coverage(
     nominal, nominal_name
         The share that should be reached, and its name in the legend.
     axes
-        To draw on; by default those of a new figure.
+        The axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -528,7 +527,7 @@ def coverage(
     Raises
     ------
     InvalidParameter
-        For what is no numbers, and for arrays whose lengths do not fit.
+        For values that are not numbers, and for arrays whose lengths do not fit.
     MissingExtra
         Without matplotlib.
 
@@ -558,7 +557,7 @@ def influence(
     ylabel: str = "influence",
     axes: Any = None,
 ) -> Any:
-    """Draw how far one more row moves a coefficient, or what it weighs, against a value of the row.
+    """Draw the influence or the weight of one more row against a value of the row.
 
     Parameters
     ----------
@@ -567,12 +566,12 @@ def influence(
     curves
         By name, such as a column of a fit's `influence(X, y)`, or weights.
     bounds
-        By the same names the most that a curve can be in size, such as `gross_error_sensitivity_`,
-        drawn on both sides.
+        By the same names, the largest absolute value of a curve, such as
+        `gross_error_sensitivity_`, drawn on both sides.
     xlabel, ylabel
         Of the axes.
     axes
-        To draw on; by default those of a new figure.
+        The axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -582,7 +581,7 @@ def influence(
     Raises
     ------
     InvalidParameter
-        For what is no numbers, and for arrays whose lengths do not fit.
+        For values that are not numbers, and for arrays whose lengths do not fit.
     MissingExtra
         Without matplotlib.
 
@@ -618,11 +617,12 @@ def roc(
     curves
         By name false-positive and true-positive rates.
     limits
-        By name the most that a promise lets any attack reach, at these false-positive rates.
+        By name, the largest true-positive rates that a guarantee allows, at these false-positive
+        rates.
     least
-        Where the axes begin; rates below it are drawn at it.
+        The start of the axes; rates below it are drawn at it.
     axes
-        To draw on; by default those of a new figure.
+        The axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -632,7 +632,7 @@ def roc(
     Raises
     ------
     InvalidParameter
-        For what is no numbers, and for arrays whose lengths do not fit.
+        For values that are not numbers, and for arrays whose lengths do not fit.
     MissingExtra
         Without matplotlib.
 
@@ -682,9 +682,9 @@ def utility(
     errors
         By name the error of a mechanism at each epsilon.
     least
-        The error that no mechanism beats, such as `accounting.lower_bound` gives: shaded below.
+        An error that no mechanism can beat, such as from `accounting.lower_bound`; shaded below.
     axes
-        To draw on; by default those of a new figure.
+        The axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -694,7 +694,7 @@ def utility(
     Raises
     ------
     InvalidParameter
-        For what is no numbers, and for arrays whose lengths do not fit.
+        For values that are not numbers, and for arrays whose lengths do not fit.
     MissingExtra
         Without matplotlib.
 
@@ -730,7 +730,7 @@ def roc_curve(curves: Mapping[str, Any], *, axes: Any = None) -> Any:
     curves
         By name the frames of `ScoreTable.roc`.
     axes
-        To draw on; by default those of a new figure.
+        The axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -740,7 +740,7 @@ def roc_curve(curves: Mapping[str, Any], *, axes: Any = None) -> Any:
     Raises
     ------
     InvalidParameter
-        For what is no numbers, and for arrays whose lengths do not fit.
+        For values that are not numbers, and for arrays whose lengths do not fit.
     MissingExtra
         Without matplotlib.
 
@@ -767,7 +767,7 @@ def precision_recall_curve(curves: Mapping[str, Any], *, axes: Any = None) -> An
     curves
         By name the frames of `ScoreTable.precision_recall`.
     axes
-        To draw on; by default those of a new figure.
+        The axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -777,7 +777,7 @@ def precision_recall_curve(curves: Mapping[str, Any], *, axes: Any = None) -> An
     Raises
     ------
     InvalidParameter
-        For what is no numbers, and for arrays whose lengths do not fit.
+        For values that are not numbers, and for arrays whose lengths do not fit.
     MissingExtra
         Without matplotlib.
 
@@ -803,7 +803,7 @@ def lift_curve(curves: Mapping[str, Any], *, axes: Any = None) -> Any:
     curves
         By name the frames of `ScoreTable.lift`.
     axes
-        To draw on; by default those of a new figure.
+        The axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -813,7 +813,7 @@ def lift_curve(curves: Mapping[str, Any], *, axes: Any = None) -> Any:
     Raises
     ------
     InvalidParameter
-        For what is no numbers, and for arrays whose lengths do not fit.
+        For values that are not numbers, and for arrays whose lengths do not fit.
     MissingExtra
         Without matplotlib.
 
@@ -839,7 +839,7 @@ def calibration_curve(curves: Mapping[str, Any], *, axes: Any = None) -> Any:
     curves
         By name the frames of `ScoreTable.calibration`.
     axes
-        To draw on; by default those of a new figure.
+        The axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -849,7 +849,7 @@ def calibration_curve(curves: Mapping[str, Any], *, axes: Any = None) -> Any:
     Raises
     ------
     InvalidParameter
-        For what is no numbers, and for arrays whose lengths do not fit.
+        For values that are not numbers, and for arrays whose lengths do not fit.
     MissingExtra
         Without matplotlib.
 
@@ -870,7 +870,7 @@ def calibration_curve(curves: Mapping[str, Any], *, axes: Any = None) -> Any:
 
 
 def residual_plot(frame: Any, *, xlabel: str = "prediction", axes: Any = None) -> Any:
-    """Draw mean residuals by bins, with bands, and the mean less and plus the spread.
+    """Draw mean residuals by bins, with bands, and the mean minus and plus the spread.
 
     Parameters
     ----------
@@ -879,7 +879,7 @@ def residual_plot(frame: Any, *, xlabel: str = "prediction", axes: Any = None) -
     xlabel
         What the bins are of.
     axes
-        To draw on; by default those of a new figure.
+        The axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -889,7 +889,7 @@ def residual_plot(frame: Any, *, xlabel: str = "prediction", axes: Any = None) -
     Raises
     ------
     InvalidParameter
-        For what is no numbers, and for arrays whose lengths do not fit.
+        For values that are not numbers, and for arrays whose lengths do not fit.
     MissingExtra
         Without matplotlib.
 
@@ -921,7 +921,7 @@ def residual_histogram(frame: Any, *, xlabel: str = "residual", axes: Any = None
     xlabel
         What the bins are of.
     axes
-        To draw on; by default those of a new figure.
+        The axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -931,7 +931,7 @@ def residual_histogram(frame: Any, *, xlabel: str = "residual", axes: Any = None
     Raises
     ------
     InvalidParameter
-        For what is no numbers, and for arrays whose lengths do not fit.
+        For values that are not numbers, and for arrays whose lengths do not fit.
     MissingExtra
         Without matplotlib.
 
@@ -959,7 +959,7 @@ def normal_plot(frame: Any, *, axes: Any = None) -> Any:
     frame
         That of `ResidualTable.normal_plot`.
     axes
-        To draw on; by default those of a new figure.
+        The axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -969,7 +969,7 @@ def normal_plot(frame: Any, *, axes: Any = None) -> Any:
     Raises
     ------
     InvalidParameter
-        For what is no numbers, and for arrays whose lengths do not fit.
+        For values that are not numbers, and for arrays whose lengths do not fit.
     MissingExtra
         Without matplotlib.
 
@@ -997,7 +997,7 @@ def importance_plot(frame: Any, *, axes: Any = None) -> Any:
     frame
         That of `importance`.
     axes
-        To draw on; by default those of a new figure.
+        The axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -1007,7 +1007,7 @@ def importance_plot(frame: Any, *, axes: Any = None) -> Any:
     Raises
     ------
     InvalidParameter
-        For what is no numbers, and for arrays whose lengths do not fit.
+        For values that are not numbers, and for arrays whose lengths do not fit.
     MissingExtra
         Without matplotlib.
 
@@ -1039,7 +1039,7 @@ def validation_plot(frame: Any, *, parameter: str, axes: Any = None) -> Any:
     parameter
         The column of the parameter.
     axes
-        To draw on; by default those of a new figure.
+        The axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -1049,7 +1049,7 @@ def validation_plot(frame: Any, *, parameter: str, axes: Any = None) -> Any:
     Raises
     ------
     InvalidParameter
-        For what is no numbers, and for arrays whose lengths do not fit.
+        For values that are not numbers, and for arrays whose lengths do not fit.
     MissingExtra
         Without matplotlib.
 
@@ -1077,7 +1077,7 @@ def new_axes(*, size: tuple[float, float] = (6, 4), dpi: float = 150) -> Any:
     size
         Width and height in inches.
     dpi
-        Dots an inch, of a picture of dots such as PNG.
+        Dots per inch, for raster formats such as PNG.
 
     Returns
     -------

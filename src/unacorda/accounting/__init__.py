@@ -1,9 +1,9 @@
-"""What did it cost? The accountant's face, loaded when it is first used.
+"""The accountant: prices of events, loaded when they are first used.
 
 ``accounting.epsilon``, ``epsilon_interval``, ``delta``, ``delta_interval``, ``renyi``, ``rho``,
-``tradeoff`` and ``explain`` price events; ``calibrate`` finds the least noise that meets a target;
-``price`` and ``charge`` are what ledgers debit; ``lower_bound`` is the error that no mechanism
-beats.
+``tradeoff`` and ``explain`` price events; ``calibrate`` finds the least noise for a target;
+``price`` and ``charge`` compute debits of ledgers; ``lower_bound`` is an error that no mechanism
+can beat.
 """
 
 # SPDX-License-Identifier: Apache-2.0

@@ -1,9 +1,9 @@
-"""The accountant: what events cost together, by the tightest engine that knows them, certified.
+"""The accountant: certified costs of composed events, by the tightest engine for them.
 
-Every engine gives an interval that holds the true number, so their intersection does. Closed forms
-come first, then the contour engine; guarantees and Renyi divergences close what is left open. An
-answer that is narrow enough ends the search. The upper end is never below the truth; the lower
-end is a proved one, or 0.
+Every engine gives an interval that holds the true number, so their intersection does too. Closed
+forms come first, then the contour engine, then guarantees and Renyi divergences. An interval that
+is narrow enough ends the search. The upper end is never below the truth; the lower end is proved,
+or 0.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -67,25 +67,24 @@ def epsilon(
     delta
         From 0, at most below 1; a float means the decimal it prints as.
     neighbors
-        The relation that the guarantee speaks of, and the sensitivities of events outside samples.
+        The neighboring relation of the guarantee, and of the sensitivities of unsampled events.
     tolerance
-        From the quickest engine on, engines are asked until the answer is known so far: relative
-        to it, or absolutely where it is an epsilon below 1. Grids of losses know no more than 1e-5.
+        Engines run from the quickest on until the answer is known to this width: relative to the
+        answer, or absolute for an epsilon below 1. Grids of losses reach 1e-5 at best.
 
     Returns
     -------
     float
-        The pure epsilon at delta = 0; inf where there is none, and where the events spend more
-        delta of their own. Some events are known less far than the tolerance: see
-        `epsilon_interval`.
+        The pure epsilon at delta = 0. It is inf if there is none, or if the events' own deltas are
+        larger. For some events the tolerance is not reached: see `epsilon_interval`.
 
     Raises
     ------
     InvalidParameter
-        For what is no event, a number out of range, and a sampling scheme that says nothing about
-        the relation.
+        For a value that is not an event, a number out of range, and a sampling scheme that does not
+        fit the relation.
     UnsupportedEvent
-        Where no theorem here prices an event.
+        If no theorem here prices an event.
 
     Examples
     --------
@@ -120,23 +119,24 @@ def epsilon_interval(
     delta
         From 0, at most below 1; a float means the decimal it prints as.
     neighbors
-        The relation that the guarantee speaks of, and the sensitivities of events outside samples.
+        The neighboring relation of the guarantee, and of the sensitivities of unsampled events.
     tolerance
-        From the quickest engine on, engines are asked until the answer is known so far: relative
-        to it, or absolutely where it is an epsilon below 1. Grids of losses know no more than 1e-5.
+        Engines run from the quickest on until the answer is known to this width: relative to the
+        answer, or absolute for an epsilon below 1. Grids of losses reach 1e-5 at best.
 
     Returns
     -------
     Interval
-        Of events of which only a guarantee is known, the worst mechanism that keeps it is meant.
+        For events that are known only by a guarantee, it is that of the worst mechanism with the
+        guarantee.
 
     Raises
     ------
     InvalidParameter
-        For what is no event, a number out of range, and a sampling scheme that says nothing about
-        the relation.
+        For a value that is not an event, a number out of range, and a sampling scheme that does not
+        fit the relation.
     UnsupportedEvent
-        Where no theorem here prices an event.
+        If no theorem here prices an event.
 
     Examples
     --------
@@ -168,10 +168,10 @@ def delta(
     epsilon
         0 or above; a float means the decimal it prints as.
     neighbors
-        The relation that the guarantee speaks of, and the sensitivities of events outside samples.
+        The neighboring relation of the guarantee, and of the sensitivities of unsampled events.
     tolerance
-        From the quickest engine on, engines are asked until the answer is known so far: relative
-        to it, or absolutely where it is an epsilon below 1. Grids of losses know no more than 1e-5.
+        Engines run from the quickest on until the answer is known to this width: relative to the
+        answer, or absolute for an epsilon below 1. Grids of losses reach 1e-5 at best.
 
     Returns
     -------
@@ -181,10 +181,10 @@ def delta(
     Raises
     ------
     InvalidParameter
-        For what is no event, a number out of range, and a sampling scheme that says nothing about
-        the relation.
+        For a value that is not an event, a number out of range, and a sampling scheme that does not
+        fit the relation.
     UnsupportedEvent
-        Where no theorem here prices an event.
+        If no theorem here prices an event.
 
     Examples
     --------
@@ -215,10 +215,10 @@ def delta_interval(
     epsilon
         0 or above; a float means the decimal it prints as.
     neighbors
-        The relation that the guarantee speaks of, and the sensitivities of events outside samples.
+        The neighboring relation of the guarantee, and of the sensitivities of unsampled events.
     tolerance
-        From the quickest engine on, engines are asked until the answer is known so far: relative
-        to it, or absolutely where it is an epsilon below 1. Grids of losses know no more than 1e-5.
+        Engines run from the quickest on until the answer is known to this width: relative to the
+        answer, or absolute for an epsilon below 1. Grids of losses reach 1e-5 at best.
 
     Returns
     -------
@@ -228,10 +228,10 @@ def delta_interval(
     Raises
     ------
     InvalidParameter
-        For what is no event, a number out of range, and a sampling scheme that says nothing about
-        the relation.
+        For a value that is not an event, a number out of range, and a sampling scheme that does not
+        fit the relation.
     UnsupportedEvent
-        Where no theorem here prices an event.
+        If no theorem here prices an event.
 
     Examples
     --------
@@ -251,10 +251,10 @@ def priced(
     neighbors: Neighbors = AddRemove,
     tolerance: float = TOLERANCE,
 ) -> tuple[Interval, tuple[CertifiedInterval, ...]]:
-    """`epsilon_interval` at a delta or `delta_interval` at an epsilon, and the findings it is from.
+    """`epsilon_interval` at a delta or `delta_interval` at an epsilon, with the findings.
 
-    Exactly one of delta and epsilon is given. The findings are those that were needed, in the
-    order in which the engines were asked.
+    Exactly one of delta and epsilon is given. The findings are those that were needed, in the order
+    of the engines.
 
     Bound       both.
     Source      in each finding.
@@ -277,10 +277,10 @@ def priced(
 
 
 def quick_epsilon(events: Events, *, delta: Number, neighbors: Neighbors = AddRemove) -> float:
-    """An epsilon as that of `epsilon`, or a little above, found in a fraction of the time.
+    """An epsilon equal to that of `epsilon` or a little above, in a fraction of the time.
 
-    Grids stay coarse, and engines that take long are left out where another has found an answer:
-    for searches that price hundreds of events. Arguments and errors as `epsilon`.
+    It is for searches that price hundreds of events: grids stay coarse, and slow engines are
+    skipped if another one has found an answer. Arguments and errors are those of `epsilon`.
 
     Bound       upper.
     Source      as epsilon.
@@ -297,7 +297,7 @@ def quick_epsilon(events: Events, *, delta: Number, neighbors: Neighbors = AddRe
 def tradeoff(
     events: Events, *, neighbors: Neighbors = AddRemove, points: int = 25
 ) -> TradeoffCurve:
-    """Encloses the curve of false alarms against misses that the events allow.
+    """Encloses the trade-off curve of the events: misses against false alarms.
 
     Bound: both.
 
@@ -308,22 +308,22 @@ def tradeoff(
     events
         One event, or several that are composed; no events cost nothing.
     neighbors
-        The relation that the guarantee speaks of, and the sensitivities of events outside samples.
+        The neighboring relation of the guarantee, and of the sensitivities of unsampled events.
     points
-        At how many epsilons the profile is taken, 2 or more; Gaussian sums are exact.
+        The number of epsilons at which the profile is computed, 2 or more; Gaussian sums are exact.
 
     Returns
     -------
     TradeoffCurve
-        Its lower side is the safe one.
+        The curve; its lower side is the safe one.
 
     Raises
     ------
     InvalidParameter
-        For what is no event, a number out of range, and a sampling scheme that says nothing about
-        the relation.
+        For a value that is not an event, a number out of range, and a sampling scheme that does not
+        fit the relation.
     UnsupportedEvent
-        Where no theorem here prices an event.
+        If no theorem here prices an event.
 
     Examples
     --------
@@ -359,7 +359,7 @@ def findings(
     delta: Number,
     neighbors: Neighbors = AddRemove,
 ) -> tuple[CertifiedInterval, ...]:
-    """What each engine that was asked proved of epsilon, in the order in which it was asked.
+    """The interval of epsilon that each engine proved, in the order of the engines.
 
     Bound       both, each.
     Source      in each finding.

@@ -1,4 +1,4 @@
-"""Arguments that the accountant's functions share: events, one or several, and where they ask."""
+"""Shared arguments of the accountant's functions."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -29,11 +29,11 @@ Events: TypeAlias = Event | Iterable[Event]
 
 
 def joined(events: Events) -> Event | None:
-    """The composition of all events, None for none; InvalidParameter for what is no event.
+    """The composition of all events, None for none; InvalidParameter for other values.
 
-    Refused too are events whose numbers leave what floats can be computed with: they are at most
-    1e100, noise and rates at least 1e-100, whole ones at most 10^18, and events stand at most 64
-    deep in each other.
+    Events whose numbers are too extreme for floats are refused too: numbers are at most 1e100,
+    noise and rates at least 1e-100, whole numbers at most 10^18, and events are nested at most 64
+    deep.
 
     Bound       none: it only composes.
     Source      the event.
@@ -54,9 +54,9 @@ def joined(events: Events) -> Event | None:
 
 
 def together(events: Events, neighbors: Neighbors) -> Event | None:
-    """The composition of all events, None for none, of a relation that they speak of.
+    """The composition of all events, None for none, for a relation that they fit.
 
-    Raises InvalidParameter for what is no event, and for a scheme that says nothing about the
+    Raises InvalidParameter for a value that is not an event, and for a scheme that does not fit the
     relation.
 
     Bound       none: it only composes.
@@ -115,7 +115,7 @@ def _checked(name: str, value: object, *, whole: bool) -> Iterable[object]:
 
 
 def delta_argument(value: Number) -> Fraction:
-    """A delta that is asked at: 0, or from 1e-300 to below 1.
+    """Check the delta of a question: 0, or from 1e-300 to below 1.
 
     Bound       none: it only checks.
     Source      the argument.
@@ -127,7 +127,7 @@ def delta_argument(value: Number) -> Fraction:
 
 
 def spendable_delta(value: Number) -> Fraction:
-    """A delta that may be spent: 0, or from 1e-300 to 1.
+    """Check a delta to spend: 0, or from 1e-300 to 1.
 
     Bound       none: it only checks.
     Source      the argument.
@@ -139,7 +139,7 @@ def spendable_delta(value: Number) -> Fraction:
 
 
 def epsilon_argument(value: Number) -> Fraction:
-    """An epsilon that is asked at, from 0 to 1e300.
+    """Check the epsilon of a question, from 0 to 1e300.
 
     Bound       none: it only checks.
     Source      the argument.
@@ -151,7 +151,7 @@ def epsilon_argument(value: Number) -> Fraction:
 
 
 def alpha_argument(value: Number) -> Fraction:
-    """A Renyi order that is asked at, above 1 and at most 1e100.
+    """Check the Renyi order of a question, above 1 and at most 1e100.
 
     Bound       none: it only checks.
     Source      the argument.
@@ -163,7 +163,7 @@ def alpha_argument(value: Number) -> Fraction:
 
 
 def tolerance_argument(value: Number) -> float:
-    """How wide an answer may be where engines reach that: from 0 to 1.
+    """Check the target width of an answer, from 0 to 1.
 
     Bound       none: it only checks.
     Source      the argument.
@@ -175,10 +175,10 @@ def tolerance_argument(value: Number) -> float:
 
 
 def check_relation(event: Event, neighbors: Neighbors) -> None:
-    """Refuse a scheme that says nothing about this relation; InvalidParameter has the hint.
+    """Refuse a scheme that does not fit this relation; InvalidParameter has the hint.
 
     Poisson samples are priced under every relation (replacement as removing and adding). A fixed
-    size and shuffling keep the number of units: they speak of ReplaceOne and ZeroOut only.
+    size and shuffling need a fixed number of units: they fit ReplaceOne and ZeroOut only.
 
     Bound       none: it only refuses.
     Source      Balle, Barthe, Gaboardi 2018, Table 1.

@@ -1,4 +1,4 @@
-"""Charges: what a request debits from an account, by the table of units."""
+"""Charges: the debit of a request to an account, by the table of units."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -34,7 +34,7 @@ _CLOSE = 1 - Fraction(1, 10**9)
 
 
 def request_price(request: Guarantee, account: Guarantee) -> Guarantee:
-    """What a request costs at most, in the unit of the account.
+    """The largest cost of a request in the unit of the account.
 
     | account  | a request may be                                        |
     |----------|---------------------------------------------------------|
@@ -74,7 +74,7 @@ def request_price(request: Guarantee, account: Guarantee) -> Guarantee:
 
 
 def charge(event: Event, request: Guarantee, account: Guarantee) -> Guarantee:
-    """Prices what a session debits for an event that was made to fit a request.
+    """Computes a session's debit for an event that was calibrated to a request.
 
     The smaller of two valid bounds: the price of the event in the account's unit, and that of the
     request. A price that lies below the request's by less than one part in 10^9 is raised to it,
@@ -92,7 +92,7 @@ def charge(event: Event, request: Guarantee, account: Guarantee) -> Guarantee:
     request
         The guarantee that the event was made to keep.
     account
-        The budget of the session: its unit is that of the price.
+        The budget of the session, whose unit the price has.
 
     Returns
     -------
@@ -102,11 +102,11 @@ def charge(event: Event, request: Guarantee, account: Guarantee) -> Guarantee:
     Raises
     ------
     WrongUnit
-        For a request that this account does not take.
+        For a request in a unit that this account does not accept.
     InvalidParameter
-        Where the event does not keep the request.
+        If the event does not keep the request.
     UnsupportedEvent
-        Where nothing is known of the event.
+        If no theorem prices the event.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How many members an attacker finds: the true-positive rate of the best test, from both sides."""
+"""The true-positive rate of the best membership test, from both sides."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -32,8 +32,8 @@ def true_positive_rate(
 ) -> Interval:
     r"""The share of members that the best test with this false-positive rate finds.
 
-    fpr: from 0 to 1. The privacy profile is taken where it decides: again and again in the middle
-    of the stretch of epsilons that leaves most room, until a thousandth is left, 40 times at most.
+    fpr: from 0 to 1. The privacy profile is computed where it matters: repeatedly in the middle of
+    the interval of epsilons with the largest gap, until a thousandth is left, at most 40 times.
 
     Statement   at most inf over real epsilon of e^epsilon fpr + delta(epsilon), delta the larger
                 one of both orders of the neighbors. Where both orders are alike it is that; on a

@@ -1,4 +1,4 @@
-"""Explanations: which theorem prices each part of an event, and what its samples are worth."""
+"""Explanations: the theorem that prices each part of an event, and the effect of sampling."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -133,7 +133,7 @@ class EventExplanation:
 def explain(
     events: Events, *, delta: Number | None = None, neighbors: Neighbors = AddRemove
 ) -> EventExplanation:
-    """Lists the theorems that price events; with a delta, what each engine proved of epsilon.
+    """Lists the theorems that price events, and with a delta each engine's interval of epsilon.
 
     Bound: both, in what the engines found.
 
@@ -144,7 +144,7 @@ def explain(
     events
         One event, or several that are composed; no events cost nothing.
     delta
-        Where epsilon is asked, from 0, at most below 1; None asks no engine.
+        The delta of epsilon, from 0 to below 1; None runs no engine.
     neighbors
         The relation that the guarantee speaks of, and the sensitivities of events outside samples.
 
@@ -188,12 +188,13 @@ def explain(
 def sampling_notes(
     event: Event, *, delta: Number | None = None, neighbors: Neighbors = AddRemove
 ) -> tuple[str, ...]:
-    r"""Where sampling is not free, in plain words: at one guarantee, the noise beside that of all.
+    r"""Describe the cost of sampling: its noise compared with that of the whole table.
 
-    A sample's mean moves by 1/rate as much as that of the table, so what a sample saves in
-    privacy it may lose in noise. Parts on a sample are compared each alone, with the same kind of
-    noise on the whole table at the same guarantee: pure ones by one step's epsilon; Gaussian ones
-    on Poisson samples, under add/remove or zero-out, by all their steps' epsilon at `delta`.
+    The mean of a sample has 1/rate times the sensitivity of that of the table, so a sample may lose
+    in noise what it saves in privacy. Each part on a sample is compared separately with the same
+    kind of noise on the whole table at the same guarantee: pure parts by one step's epsilon;
+    Gaussian parts on Poisson samples, under add/remove or zero-out, by the epsilon of all their
+    steps at `delta`.
 
     Statement   of T steps of noise multiplier m at rate q that keep (epsilon, delta), the noise is
                 m/q in the unit of a mean; sqrt(T)/mu keeps the same, where mu is the largest with

@@ -1,4 +1,4 @@
-"""What each engine proves of an event: the order in which they are asked, and when they are not."""
+"""The findings of engines on an event, and the order in which they run."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -90,10 +90,10 @@ Findings: TypeAlias = Iterator[CertifiedInterval]
 
 @dataclass(slots=True)
 class Meeting:
-    """Where intervals meet that all hold one number of an event.
+    """The intersection of intervals that all hold one number of an event.
 
-    event: what they speak of; measure: and which number of it; low, high: where they meet; added:
-    whether any was added.
+    event, measure: the number in question; low, high: the intersection; added: whether any interval
+    was added.
     """
 
     event: Event
@@ -105,7 +105,7 @@ class Meeting:
     _highest: str = "the range of all answers"
 
     def add(self, engine: str, interval: Interval) -> None:
-        """Intersect with what this engine proved; InternalError where nothing is left.
+        """Intersect with the interval of an engine; InternalError if nothing is left.
 
         Bound       both.
         Source      each engine's.
@@ -123,9 +123,9 @@ class Meeting:
             )
 
     def within(self, tolerance: float) -> bool:
-        """Whether no more than the tolerance is left open.
+        """Whether the interval is no wider than the tolerance.
 
-        It is relative to the upper end, of epsilons below 1 absolute.
+        It is relative to the upper end, or absolute for epsilons below 1.
 
         Bound       none: it only compares.
         Source      the definition.
@@ -136,11 +136,11 @@ class Meeting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceQuestion:
-    """What is asked of an event: its epsilon at a delta, or its delta at an epsilon.
+    """A question about an event: its epsilon at a delta, or its delta at an epsilon.
 
-    at: that delta or epsilon; intervals: prices other events on the way; tolerance: as
-    `Meeting.within` takes it, engines are not asked beyond; quick: grids stay coarse, and moments
-    are not asked if these give an upper end; only_upper: lower ends that take long are left out.
+    at: that delta or epsilon; intervals: prices other events on the way; tolerance: as for
+    `Meeting.within`, after which no engine runs; quick: grids stay coarse, and moments are skipped
+    if grids give an upper end; only_upper: slow lower ends are left out.
     """
 
     measure: Measure
@@ -503,9 +503,9 @@ def _either(
 def engines_of(
     event: Event, neighbors: Neighbors, *, only_upper: bool = False, quick: bool = False
 ) -> Iterator[tuple[str, Engine, str]]:
-    """Name, engine and source of those that may know the event; it holds no shuffled part.
+    """Name, engine and source of the engines that may price the event, which has no shuffled part.
 
-    only_upper: lower ends that take long are left out; quick: lattices are coarser.
+    only_upper: slow lower ends are left out; quick: lattices are coarser.
 
     Bound       both, of each: an engine that does not know the event raises UnsupportedEvent.
     Source      given with each.
@@ -568,10 +568,10 @@ def _by_sides(
 def by_loss_grids(
     event: Event, neighbors: Neighbors, *, tolerance: float, quick: bool = False
 ) -> tuple[str, Engine, str]:
-    """The engine of privacy loss distributions: it knows whatever has a profile, for more time.
+    """The engine of privacy loss distributions, slower but for all events with a profile.
 
-    tolerance: of the answer, as the accountant's; grids know no more than 1e-5. quick: of an
-    epsilon the upper end alone, and from coarser lattices.
+    tolerance: of the answer, as the accountant's; grids reach 1e-5 at best. quick: only the upper
+    end of an epsilon, from coarser lattices.
 
     Bound       both; below, of pairs that the event allows.
     Source      docs/proofs/pld.md.

@@ -1,7 +1,7 @@
-"""Individual filters: a person pays for what their own data cost, and leaves when it is used up.
+"""Individual filters: people pay for the cost of their own data, and leave at their limit.
 
-A filter for the worst case charges everybody the most that one person could cost. Here a person
-whose gradient or value is small pays little and takes part for longer.
+A worst-case filter charges each person the largest cost of any person. Here a person with a small
+gradient or value pays little and takes part for longer.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -30,19 +30,18 @@ _CAPACITY_BITS = 52
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class IndividualFilter:
-    r"""What each of many people has left; a value, so `charge` returns a new one.
+    r"""The remaining budgets of many people; immutable, so `charge` returns a new one.
 
-    Before each step every person's cost is computed from their own data and from what was released
-    before, and from nothing else. Those whose cost still fits take part; the others are left out
-    of this step, at no cost. Every person is then protected as by `limit`, and no one pays for
-    the worst case.
+    Before each step every person's cost is computed only from their own data and from earlier
+    releases. Those whose cost still fits take part; the others are left out of this step at no
+    cost. Every person is then protected by `limit`, and no one pays for the worst case.
 
-    A float cost is the number it holds, not the decimal it prints as: ten costs of 0.1 are a
-    little more than 1. Give costs a little below a round share of the limit.
+    A float cost is its exact binary value, not the decimal that it prints as: ten costs of 0.1 are
+    a little more than 1. Give costs a little below a round share of the limit.
 
-    limit: for each person, PureDP, ZCDP without delta, GDP without delta, or RenyiDP; costs are
-    in the number that adds: epsilon, rho, **mu squared**, or epsilon at that order. people: how
-    many, above 0. Costs are rounded up and the limit down to multiples of about 2^-52 limit, and
+    limit: for each person, PureDP, ZCDP without delta, GDP without delta, or RenyiDP. Costs are in
+    the additive number: epsilon, rho, **mu squared**, or epsilon at that order. people: their
+    number, above 0. Costs are rounded up and the limit down to multiples of about 2^-52 limit, and
     added exactly.
 
     **Costs, sums and who takes part are functions of the data: none of them may be released.**
@@ -88,10 +87,9 @@ class IndividualFilter:
     def charge(self, costs: ArrayLike) -> tuple[NDArray[np.bool_], IndividualFilter]:
         """Who takes part in a step with these costs, and the filter after it.
 
-        costs: one number, or an array of shape (people,); inf for "never", which is also what
-        stands for an element that is no number or below 0: each is read by itself. Returns an
-        array of bool of shape (people,), and the filter in which those who take part have paid.
-        Raises InvalidParameter for another shape.
+        costs: one number, or an array of shape (people,); inf means "never", and so does an element
+        that is NaN or below 0, each on its own. Returns an array of bool of shape (people,), and
+        the filter after the charge. Raises InvalidParameter for another shape.
         """
         units = self._units(costs)
         active = units <= self._capacity - self._spent
@@ -107,14 +105,14 @@ class IndividualFilter:
 
     @property
     def remaining(self) -> NDArray[np.float64]:
-        """What each has left, shape (people,), rounded down: a cost of exactly this fits."""
+        """Each person's remaining budget, shape (people,), rounded down; exactly this cost fits."""
         left = (self._capacity - self._spent).astype(np.float64)  # at most 2^53: exact
         rest = np.ldexp(left, self._exponent)
         # Below the least normal number ldexp rounds: step down to be sure.
         return np.where(rest < 1e-300, np.nextafter(rest, 0.0), rest)
 
     def guarantee(self, *, neighbors: Neighbors) -> Guarantee:
-        """What all steps keep together: the limit, or its price for a pair under ReplaceOne.
+        """The guarantee of all steps: the limit, or its price for a pair under ReplaceOne.
 
         Raises InvalidParameter for a RenyiDP limit under ReplaceOne.
         """
@@ -137,16 +135,16 @@ class IndividualFilter:
 
 
 def gaussian_costs(norms: ArrayLike, *, sigma: float) -> NDArray[np.float64]:
-    r"""The rho of each person whose row moves a sum by its own l2 norm, under Gaussian noise.
+    r"""The rho of each person whose row changes a sum by its own l2 norm, under Gaussian noise.
 
     Statement   norm^2 / (2 sigma^2). For GDP, twice this is mu squared.
     Bound       upper: raised by a few units in the last place.
     Edges       norm = 0 -> 0.0; too large for a float -> inf.
     Source      Bun and Steinke 2016, Prop. 1.6, for the pair of tables with and without the person.
 
-    norms: l2 norms, of any shape; what is no number or below 0 costs inf, each by itself. sigma:
-    standard deviation of the noise, above 0.
-    Raises InvalidParameter for an array of another dtype than numbers.
+    norms: l2 norms, of any shape; an element that is NaN or below 0 costs inf, each on its own.
+    sigma: standard deviation of the noise, above 0. Raises InvalidParameter for an array of another
+    dtype than numbers.
 
     >>> gaussian_costs([0.0, 1.0], sigma=1.0).round(6).tolist()
     [0.0, 0.5]

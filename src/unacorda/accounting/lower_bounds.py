@@ -1,4 +1,4 @@
-"""Lower bounds of error: what no mechanism with a guarantee beats, by fingerprinting and packing.
+"""Lower bounds on the error of all mechanisms with a guarantee, by fingerprinting and packing.
 
 With t = 2 sinh(epsilon/2), the square root of the largest chi-squared divergence that pure
 epsilon-DP allows, every statement here is proved in docs/proofs/lower_bounds.md.

@@ -1,8 +1,8 @@
 """Correlated noise as plain Gaussian noise: the l2 sensitivity of a participation pattern.
 
-A unit gives vectors of norm at most 1 at steps at least `separation` apart, `participations` of
-them at most; what is released moves by C x. The square of its norm is the sum over pairs of steps
-of (C^T C)_ij <x_i, x_j>, at most that of |C^T C|_ij. The bounds here are of that sum.
+A unit contributes vectors of norm at most 1 at up to `participations` steps that are at least
+`separation` apart, and changes the release by C x. The squared norm of C x is the sum over pairs of
+steps of (C^T C)_ij <x_i, x_j>, at most that of |C^T C|_ij. The bounds here are for that sum.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -35,7 +35,7 @@ _KINDS = 8
 
 
 def count_bands(event: MatrixFactorization) -> int:
-    """Counts the rows that a column reaches at most, from its own row on.
+    """Computes the largest number of rows that a column reaches, from its own row on.
 
     Bound       exact.
     Source      the definition.
@@ -147,7 +147,7 @@ def squared_tree_sensitivity(*, steps: int, participations: int, separation: int
 
 
 def squared_tree_move(*, steps: int, participations: int, separation: int) -> int:
-    r"""The square of how far one pattern moves all node sums: 0, b, 2b, ..., each by 1.
+    r"""The squared change of all node sums by the pattern 0, b, 2b, ..., each by 1.
 
     steps, participations, separation: as of `squared_tree_sensitivity`.
 
@@ -351,10 +351,10 @@ def squared_sensitivity(event: MatrixFactorization) -> Fraction:
 
 @lru_cache(maxsize=256)
 def squared_move(event: MatrixFactorization) -> Fraction:
-    """The square of a distance by which some unit moves what is released.
+    """The squared change of the release by some unit.
 
-    The unit takes part at the first step and every `separation` steps after it, and gives 1 or -1
-    each time, whichever moves what is released farther; or once, where the column is largest.
+    The unit takes part at the first step and every `separation` steps after it, with 1 or -1 each
+    time, whichever changes the release more; or once, at the largest column.
 
     Statement   |sum of columns 0, b, 2b, ..., each with its sign|^2, or the largest column's.
     Bound       lower, of the squared sensitivity; exact for this unit.

@@ -1,7 +1,7 @@
-"""Odometers: what has been spent so far, with no limit set beforehand, valid at every time at once.
+"""Odometers: the privacy loss so far without a preset limit, valid at all times at once.
 
-A filter says "no more"; an odometer is read. The reading at a moment that was itself chosen after
-seeing the answers, or because of the reading, is as valid as any other.
+A filter stops at a limit; an odometer is read. A reading is valid even if its time was chosen from
+the answers, or from earlier readings.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -24,7 +24,7 @@ from unacorda.privacy.rounding import grid_up
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PureOdometer:
-    """The running sum of epsilons: pure costs are read without any delta.
+    """The running sum of epsilons: pure costs need no delta.
 
     Bound       upper, exact.
     Source      Rogers, Roth, Ullman, Vadhan 2016, arXiv:1605.08294 (the sum is an odometer).
@@ -44,7 +44,7 @@ class PureOdometer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Odometer:
-    r"""The epsilon of all spent so far, at one delta fixed beforehand, whenever one looks.
+    r"""The epsilon of all spending so far at one fixed delta, valid at any stopping time.
 
     Statement   with probability 1 - delta the privacy loss is at most `epsilon` at every time at
                 once, so that for every stopping rule and every set S of what was seen until then
@@ -91,7 +91,7 @@ class Odometer:
         object.__setattr__(self, "_spent", Filter(ZCDP(0, own)))
 
     def spend(self, cost: Guarantee) -> Odometer:
-        """The odometer after this cost; BudgetExceeded where own deltas pass `own_delta`."""
+        """The odometer after this cost; BudgetExceeded if own deltas exceed `own_delta`."""
         concentrated = zcdp_of(cost)
         if concentrated is None:
             hint = "Charge PureDP, ApproxDP, ZCDP or GDP to an odometer."
@@ -129,9 +129,9 @@ class Odometer:
 
     @property
     def guarantee(self) -> ApproxDP:
-        """(epsilon, delta + own_delta) as it reads now; valid also where one stops because of it.
+        """The current reading (epsilon, delta + own_delta), valid also if one stops because of it.
 
-        The plain sum, where it is the smaller, is given as it is.
+        If the plain sum is smaller, it is that.
         """
         delta = min(Fraction(self.delta) + Fraction(self.own_delta), Fraction(1))
         epsilon = grid_up(self.epsilon)
@@ -175,7 +175,7 @@ def mixture_boundary(rho: float | Fraction, *, delta: float | Fraction, r: float
 
 
 def sharpest_at(rho: float | Fraction, *, delta: float | Fraction) -> float:
-    r"""The r for which the classic boundary is lowest where the costs sum to `rho`.
+    r"""The r for which the classic boundary is lowest when the costs sum to `rho`.
 
     Statement   r = 2 rho / (k - 1), where k - 1 = log k + 2 log(1/delta). Any r above 0 is valid.
     Bound       none needed: a choice, fixed before the first answer.

@@ -1,4 +1,4 @@
-"""Parallel composition: what a parent owes for questions about disjoint parts of its people."""
+"""Parallel composition: the debt of a parent for questions about disjoint parts of its units."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -52,19 +52,19 @@ def pair_price(cost: Guarantee) -> Guarantee:
 
 
 class ParallelComposition:
-    """What the parent of a split owes: the running sum of the largest spends of its parts.
+    """The debt of a split's parent: the running sum of the largest spends of its parts.
 
-    The parts are disjoint in units: at the split each unit was bound, once and for all questions,
-    to at most `max_parts` parts, and each part holds rows of units bound to it alone. Then any one
-    unit meets the questions of at most `max_parts` parts, and the parent owes the sum of the
-    `max_parts` largest spends, for each number that adds, however the questions are interleaved
-    and chosen. Without such a binding the parent owes the sum over all parts.
+    At the split each unit was assigned, once and for all questions, to at most `max_parts` parts,
+    and each part has only rows of its units. Then any one unit is in the questions of at most
+    `max_parts` parts. The parent owes the sum of the `max_parts` largest spends, for each additive
+    number, for any interleaving and adaptive choice of questions. Without such a bound the parent
+    owes the sum over all parts.
 
-    unit: any guarantee of the kind (and order) in which parts are charged, which must be the
-    measure that the parent adds: converting the parent's debits afterwards would be unsound.
-    max_parts: 1 or more. neighbors: what the parent's guarantee compares. Under AddRemove and
-    ZeroOut a part is charged for the same change. Under ReplaceOne a part is still charged for
-    adding or removing (its size may change), and `pair_price` is what counts.
+    unit: any guarantee of the kind (and order) in which parts are charged, which must be the kind
+    that the parent adds: converting the parent's debits afterwards would be unsound. max_parts: 1
+    or more. neighbors: the relation of the parent's guarantee. Under AddRemove and ZeroOut a part
+    is charged for the same change. Under ReplaceOne a part is still charged for adding or removing
+    (its size may change), and `pair_price` counts.
 
     Holds a dictionary of parts and changes in place; exact, O(log max_parts) a spend. Not
     thread-safe: `Account.split` guards it.
@@ -105,11 +105,11 @@ class ParallelComposition:
         return self._unit.with_additive([sums.total for sums in self._sums])
 
     def spent(self, part: Hashable) -> Guarantee:
-        """What one part has spent, as it counts under `neighbors`; nothing for an unknown part."""
+        """The spending of one part as it counts under `neighbors`; nothing for an unknown part."""
         return self._unit.with_additive([sums.of(part) for sums in self._sums])
 
     def increase(self, part: Hashable, cost: Guarantee) -> Guarantee:
-        """What the parent would owe beyond `owed` if this part spent `cost`; changes nothing.
+        """The increase over `owed` if this part spent `cost`; changes nothing.
 
         Raises WrongUnit for a cost of another kind than the unit's.
         """
@@ -119,7 +119,7 @@ class ParallelComposition:
         )
 
     def spend(self, part: Hashable, cost: Guarantee) -> Guarantee:
-        """Count `cost` for a part and return by how much that raises what the parent owes.
+        """Count `cost` for a part and return the increase of the parent's debt.
 
         Raises WrongUnit for a cost of another kind than the unit's.
         """
@@ -129,7 +129,7 @@ class ParallelComposition:
         )
 
     def decrease(self, part: Hashable, cost: Guarantee) -> Guarantee:
-        """What the parent would owe less than `owed` without `cost`, which this part has spent."""
+        """The decrease from `owed` without `cost`, which this part has spent."""
         numbers = self._price(cost).additive
         return self._unit.with_additive(
             [sums.decrease(part, number) for sums, number in zip(self._sums, numbers, strict=True)]
@@ -138,7 +138,7 @@ class ParallelComposition:
     def withdraw(self, part: Hashable, cost: Guarantee) -> Guarantee:
         """Take `cost` back from a part, as if it had never been spent, and return `decrease`.
 
-        Only for a cost that `spend` counted, of a question that never reached any data.
+        Use it only for a cost that `spend` counted, of a question that never reached any data.
         """
         numbers = self._price(cost).additive
         return self._unit.with_additive(

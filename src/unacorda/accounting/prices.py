@@ -1,9 +1,9 @@
-"""Prices: what an event costs in the unit of an account, exact or rounded up to 2^-80.
+"""Prices: the cost of an event in the unit of an account, exact or rounded up to 2^-80.
 
-The five kinds add, so a composition costs the sum of its parts; only (epsilon, delta) may do
-better by way of a concentrated kind, at a delta fixed beforehand. Floats in events mean the
-decimals they print as. Sampled and shuffled events have no additive price here: `renyi`, `rho` and
-`pure_epsilon` know them, under one relation.
+The five kinds add, so a composition costs the sum of its parts. Only (epsilon, delta) can be
+cheaper by way of a concentrated kind, at a delta fixed beforehand. Floats in events mean the
+decimals that they print as. Sampled and shuffled events have no additive price here: `renyi`, `rho`
+and `pure_epsilon` price them under one relation.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -67,7 +67,7 @@ def price(
     InvalidParameter
         For an alpha or a delta that is missing or too small, and for another kind.
     UnsupportedEvent
-        Where no theorem here gives a price, as of samples.
+        If no theorem here gives a price, as for samples.
 
     Examples
     --------
@@ -122,8 +122,8 @@ def gdp_price(event: Event, *, fine: bool = False) -> GDP:
     fine: for a comparison, the price of an exponential mechanism without rounding it to 2^-80,
     which is more than the whole of a very small one.
 
-    zCDP implies no GDP, so the discrete Gaussian and ZeroConcentrated have no such price: the
-    discrete Gaussian of sigma 1 and sensitivity 1 needs mu of at least 1.0458, not 1.
+    zCDP implies no GDP, so the discrete Gaussian and ZeroConcentrated have no such price. For
+    example, the discrete Gaussian of sigma 1 and sensitivity 1 needs mu of at least 1.0458, not 1.
 
     Bound       upper; 1/m is exact, the others rounded up.
     Source      Dong, Roth, Su 2022, Thm. 2.7 and Cor. 3.3; docs/proofs/bounded_range.md.
@@ -141,11 +141,11 @@ def renyi_price(event: Event, *, alpha: Number) -> RenyiDP:
 
 
 def approx_dp_price(event: Event, *, delta: Number | None = None) -> ApproxDP:
-    """The least epsilon of an event at most at `delta`, with the delta that it takes.
+    """The least epsilon of an event within `delta`, with the delta that it uses.
 
-    Tried are: the plain sum of pure and approximate parts; all parts by Gaussian DP; all by
+    It is the best of the plain sum of pure and approximate parts; all parts by Gaussian DP; all by
     zCDP; and the plain sum for the parts that have one with the others by GDP or zCDP. Without
-    delta only the plain sum is tried.
+    delta it is the plain sum.
 
     Bound       upper, rounded up.
     Source      Dwork, Kenthapadi, et al. 2006 (sum); Balle and Wang 2018 (GDP); Canonne, Kamath,
@@ -193,10 +193,10 @@ def renyi(events: Events, *, alpha: Number, neighbors: Neighbors = AddRemove) ->
     events
         One event, or several that are composed; no events cost nothing.
     alpha
-        The order, above 1, at most 1e100, any real number; those below 1 + 2^-60 are read as that,
-        which has the larger divergence.
+        The order, a real number above 1 and at most 1e100. Orders below 1 + 2^-60 are raised to
+        that, which has the larger divergence.
     neighbors
-        The relation that the guarantee speaks of, and the sensitivities of events outside samples.
+        The neighboring relation of the guarantee, and of the sensitivities of unsampled events.
 
     Returns
     -------
@@ -206,7 +206,7 @@ def renyi(events: Events, *, alpha: Number, neighbors: Neighbors = AddRemove) ->
     Raises
     ------
     InvalidParameter
-        For what is no event, an order out of range, and a scheme that says nothing about the
+        For a value that is not an event, an order out of range, and a scheme that does not fit the
         relation.
     UnsupportedEvent
         Where a part has a delta.
@@ -227,8 +227,8 @@ def renyi(events: Events, *, alpha: Number, neighbors: Neighbors = AddRemove) ->
 def rho(events: Events, *, neighbors: Neighbors = AddRemove) -> float:
     r"""Bounds the rho for which the events together are rho-zCDP.
 
-    A sample of a mechanism has the rho of the mechanism, unless it is pure: the sampled Gaussian
-    loses a rare, large amount, which concentrated DP counts in full; use epsilon() there.
+    A sampled mechanism has the rho of the mechanism, unless it is pure: the sampled Gaussian has
+    rare, large losses, which concentrated DP counts fully. Use epsilon() there.
 
     Bound: upper, rounded up.
 
@@ -240,7 +240,7 @@ def rho(events: Events, *, neighbors: Neighbors = AddRemove) -> float:
     events
         One event, or several that are composed; no events cost nothing.
     neighbors
-        The relation that the guarantee speaks of, and the sensitivities of events outside samples.
+        The neighboring relation of the guarantee, and of the sensitivities of unsampled events.
 
     Returns
     -------
@@ -250,7 +250,7 @@ def rho(events: Events, *, neighbors: Neighbors = AddRemove) -> float:
     Raises
     ------
     InvalidParameter
-        For what is no event, and a scheme that says nothing about the relation.
+        For a value that is not an event, and a scheme that does not fit the relation.
     UnsupportedEvent
         Where a part has a delta.
 
@@ -267,7 +267,7 @@ def rho(events: Events, *, neighbors: Neighbors = AddRemove) -> float:
 
 
 def pure_epsilon(events: Events, *, neighbors: Neighbors = AddRemove) -> float | None:
-    r"""The epsilon for which the events together are epsilon-DP, or None where they are not pure.
+    r"""The epsilon for which the events together are epsilon-DP, or None if they are not pure.
 
     Statement   sums over compositions; log(1 + rate (e^epsilon - 1)) for a sample; shuffling
                 amplifies no pure guarantee.

@@ -1,9 +1,9 @@
-"""Private selection: what the best of a random number of runs costs, from what one run costs.
+"""Private selection: the cost of the best of a random number of runs.
 
-With f(x) = E x^K and q, q' the probabilities of one event of a run on two neighbors, the release
-has the likelihood f'(q) times that of a run. All bounds here are bounds of f'(q)^a f'(q')^{1-a}, or
-of f'(q)/f'(q'), over the pairs (q, q') that the privacy of a run allows: docs/proofs/selection.md.
-Ties of scores may be broken by any rule that treats the runs alike.
+Let f(x) = E x^K, and q, q' the probabilities of one event of a run on two neighbors. The release
+has f'(q) times the likelihood of a run. All bounds here are bounds of f'(q)^a f'(q')^{1-a}, or of
+f'(q)/f'(q'), over the pairs (q, q') that the privacy of a run allows: docs/proofs/selection.md.
+Ties of scores may be broken by any rule that is symmetric in the runs.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -154,8 +154,8 @@ def renyi_of_tries(
     r"""The Renyi divergence of the best of K runs, from the divergences of one run at all orders.
 
     divergence: an upper bound, in both directions, of that of one run at any order above 1; pure:
-    the epsilon of one run, None where there is none; delta: a bound of the delta of one run beside
-    the one that its divergences and its epsilon give.
+    the epsilon of one run, or None; delta: a further bound of the delta of one run, besides those
+    from its divergences and its epsilon.
 
     Statement   the least of renyi_from_pure of pure_of_tries, and, of the truncated negative
                 binomial law, D_a + log E[K] / (a-1) + the least of
@@ -258,8 +258,8 @@ def _least_delta(
 def without_failure(event: Tries, mass: Fraction, rest: Event) -> tuple[Fraction, Event]:
     r"""The chance that one of K runs fails, and the best run given that none does.
 
-    mass: the chance that one run fails, whatever its data, and shows everything; rest: the run
-    where it does not.
+    mass: the chance that one run fails, on any data, and reveals everything; rest: the run if it
+    does not.
 
     Statement   1 - f(1 - mass), f(x) = E x^K; then the parameter `stop` of the negative binomial
                 law is gamma + mass (1 - gamma), its shape stays, and the mean of the Poisson law is

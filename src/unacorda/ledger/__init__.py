@@ -1,7 +1,7 @@
-"""Budgets that outlive a question, in memory, SQLite or PostgreSQL; loaded when first used.
+"""Ledgers of budgets in memory, SQLite or PostgreSQL, loaded when first used.
 
-``open_ledger`` opens one, ``reprice`` and ``odometer`` say what its history costs, and
-``export_account`` and ``verify_export`` write it as text and check that.
+``open_ledger`` opens one. ``reprice`` and ``odometer`` compute the cost of its history.
+``export_account`` writes an account as text, and ``verify_export`` checks the text.
 """
 
 # SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-"""The next entry of an account, sealed by the hash of the one before: pure functions."""
+"""The next entry of an account, chained to the one before by its hash, as pure functions."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -35,7 +35,7 @@ Of the sub-account that an entry debits too, where it debits one.
 
 
 def new_account(dataset: str, budget: Guarantee | None, terms: Mapping[str, Term]) -> AccountTerms:
-    """The account as it will be stored; InvalidParameter where a part of it is missing."""
+    """Make an account to store; InvalidParameter if a part is missing."""
     if not isinstance(budget, Guarantee):
         expected = f"a budget, since no account named {dataset!r} has been opened yet"
         raise InvalidParameter("budget", budget, expected=expected)
@@ -43,7 +43,7 @@ def new_account(dataset: str, budget: Guarantee | None, terms: Mapping[str, Term
 
 
 def terms_of(terms: Mapping[str, Any]) -> tuple[tuple[str, Term], ...]:
-    """Terms as an account holds them, lists as tuples; InvalidParameter for what is none."""
+    """Normalize the terms of an account, lists as tuples; InvalidParameter for invalid terms."""
     for name, term in terms.items():
         if not (is_storable(name) and _is_term(term)):
             expected = "names, each with a text or a list of such"
@@ -85,13 +85,13 @@ def matching_account(
 
 
 def check_name(argument: str, name: object) -> None:
-    """InvalidParameter for what can be no name of an account."""
+    """Raise InvalidParameter for an invalid name of an account."""
     if not (checks.is_text(name) and is_storable(name)):
         raise InvalidParameter(argument, name, expected="a name for the account, as text")
 
 
 def is_storable(text: object) -> bool:
-    """Whether it is text that every database keeps: no U+0000, no half of a character."""
+    """Whether every database can store a text: without U+0000 and lone surrogates."""
     if not isinstance(text, str) or "\x00" in text:
         return False
     try:
@@ -102,14 +102,14 @@ def is_storable(text: object) -> bool:
 
 
 def check_notes(**notes: str | None) -> None:
-    """InvalidParameter for notes that no database keeps: with U+0000 or half a character."""
+    """Raise InvalidParameter for notes that no database can store."""
     for argument, text in notes.items():
         if text is not None and not is_storable(text):
             raise InvalidParameter(argument, text, expected="text without U+0000, or None")
 
 
 def check_limits(limits: Mapping[str, int]) -> None:
-    """InvalidParameter for what are no limits on rows."""
+    """Raise InvalidParameter for invalid limits on rows."""
     for name, value in limits.items():
         if name not in LIMITS or type(value) is not int or value < 1:
             expected = f"whole numbers, 1 or above, of {', '.join(LIMITS)}"
@@ -117,7 +117,7 @@ def check_limits(limits: Mapping[str, int]) -> None:
 
 
 def check_reproducible(*, reproducible: bool) -> None:
-    """Ledgers that outlive the process take no seeded noise: InvalidParameter."""
+    """Raise InvalidParameter for seeded noise in a ledger that outlives the process."""
     if reproducible:
         expected = (
             "noise from secure bits: who knows a seed can take seeded noise off again, so a ledger "
@@ -128,7 +128,7 @@ def check_reproducible(*, reproducible: bool) -> None:
 
 
 def check_admitted(charge: Guarantee, sums: Sums, *, dataset: str) -> None:
-    """BudgetExceeded where the dataset or its sub-account has less left than the charge."""
+    """Raise BudgetExceeded if the dataset or its sub-account has less left than the charge."""
     for name, own in sums.items():
         if not own.admits(charge):
             account = dataset if name is None else f"{dataset}/{name}"
@@ -136,7 +136,7 @@ def check_admitted(charge: Guarantee, sums: Sums, *, dataset: str) -> None:
 
 
 def check_not_closed(limits: Entry, cost: Guarantee) -> None:
-    """BudgetExceeded where the newest entry about the limit of a sub-account closes it."""
+    """Raise BudgetExceeded if the newest entry about a sub-account's limit closes it."""
     if limits.closes:
         account = f"{limits.dataset}/{limits.sub_account}"
         raise BudgetExceeded(asked=cost, left=cost - cost, account=account)
@@ -150,7 +150,7 @@ def refunded(sums: Filter, charge: Guarantee) -> Filter:
 def opened_entry(
     account: AccountTerms, last: Entry | None, whole: Filter, name: str, budget: Guarantee
 ) -> Entry:
-    """The entry that opens a sub-account; WrongUnit for a budget that the account does not add."""
+    """The entry that opens a sub-account; WrongUnit for a budget in another unit."""
     _check_addable(account, budget)
     sums = {None: whole, name: Filter(budget)}
     return _next(account, last, sums, state="opened", request=budget.to_json())
@@ -159,9 +159,9 @@ def opened_entry(
 def limited_entry(
     account: AccountTerms, last: Entry, sums: Sums, name: str, budget: Guarantee, *, by: str | None
 ) -> Entry:
-    """The entry that gives a sub-account another budget; BudgetExceeded below what is spent.
+    """The entry that changes a sub-account's budget; BudgetExceeded below what is spent.
 
-    sums: as they are, under the old one.
+    sums: the current ones, under the old budget.
     """
     _check_addable(account, budget)
     spent = sums[name].spent
@@ -181,7 +181,7 @@ def split_entry(
     salt: bytes,
     definition: Mapping[str, Any],
 ) -> Entry:
-    """The entry that opens a split; WrongUnit for a limit that the account does not add."""
+    """The entry that opens a split; WrongUnit for a limit in another unit."""
     _check_addable(account, limit)
     return _next(
         account,
@@ -211,10 +211,10 @@ def reserved_entry(
     due: Guarantee,
     part: SplitPart | None,
 ) -> Entry:
-    """The entry that debits a charge that was admitted.
+    """The entry that debits an admitted charge.
 
-    sums: once it stands; event: the charge's as JSON text; due: what the dataset owes for it; part:
-    of a split, which is debited the cost itself.
+    sums: after it; event: the charge's as JSON text; due: what the dataset owes for it; part: of a
+    split, which is debited the cost itself.
     """
     return _next(
         account,
@@ -273,21 +273,21 @@ def stepped_entry(
 
 
 def changed_ledger(dataset: str, sequence: int, why: str) -> LedgerMismatch:
-    """What to raise of an entry that no ledger wrote."""
+    """The error for an entry that no ledger wrote."""
     return LedgerMismatch(
         f"Entry {sequence} of account {dataset!r} was changed, or one is missing: {why}."
     )
 
 
 def other_account(dataset: str) -> LedgerMismatch:
-    """What to raise where an account is not the one that its entries were chained to."""
+    """The error for an account that its entries are not chained to."""
     return changed_ledger(dataset, 1, "the account's budget or terms were changed")
 
 
 def honest_sums(entry: Entry, sums: str) -> Guarantee:
-    """The sums in an entry's text; LedgerMismatch where its digest shows that it was changed.
+    """The sums in an entry's text; LedgerMismatch if its digest shows a change.
 
-    This is asked of the last entry before anything is spent on top of it.
+    It is called for the last entry before anything is spent.
     """
     if entry.digest != entry_digest(entry):
         raise changed_ledger(entry.dataset, entry.sequence, "its digest is not that of its text")
@@ -315,7 +315,7 @@ def account_fields(account: AccountTerms) -> dict[str, Any]:
 
 
 def read_account(dataset: str, budget: str, terms: Mapping[str, Any], opened: str) -> AccountTerms:
-    """The account of plain values; raises what they do where they are none."""
+    """The account of plain values; raises their errors if they are invalid."""
     limit = guarantee_from_json(budget)
     return AccountTerms(dataset=dataset, budget=limit, terms=terms_of(terms), opened=opened)
 

@@ -1,4 +1,4 @@
-"""What a ledger keeps: accounts, and the entries that stand below them for good."""
+"""Accounts of a ledger, and their permanent entries."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -28,8 +28,8 @@ LIMITS = ("max_rows", "max_groups", "max_rows_per_group")
 class AccountTerms:
     """A dataset's budget and the terms under which it was opened; neither ever changes.
 
-    dataset: the account's name; terms: what the promise is about, such as the unit and the
-    neighbors, as (name, term) pairs in the order of the names; opened: UTC time, ISO 8601.
+    dataset: the account's name; terms: those of the guarantee, such as the unit and the neighbors,
+    as (name, term) pairs in the order of the names; opened: UTC time, ISO 8601.
     """
 
     dataset: str
@@ -42,27 +42,27 @@ class AccountTerms:
 class Entry:
     """One line of an account; none is ever changed or removed.
 
-    sequence: 1, 2, 3, ... within the dataset. state: "reserved" debits the charge; "committed" says
-    that the answer of an earlier reservation was computed, "voided" that its question never reached
-    the data, and gives the charge back; "opened" opens a sub-account, whose budget is the request;
-    "limited" gives a sub-account another budget, the request, no less than what it has spent;
-    "split" opens a split, each part of which may spend the request; "stepped" holds the next answer
-    of a series that was reserved as a whole, and debits nothing. reservation: the sequence of the
-    reservation that is meant (a reservation's, or an opening's, own; of a step its series'). event,
-    request, charge: JSON texts, empty where the state has none. spent: JSON text of all that is
-    spent once this entry stands. plan_digest: hash of the plan, salt: hex of the sampling salt,
-    neither a function of the data. time: UTC, ISO 8601, as the clock had it; the sequence is the
-    order. reproducible: whether the noise came from a seed, and so protects no one. previous,
-    digest: SHA-256 of the entry before (or of the account) and of this one. sub_account: the name
-    of the sub-account that is debited too, and sub_spent: JSON text of all that it has spent once
-    this entry stands; None where no sub-account is meant. split: the sequence of the entry that
-    opened the split (its own, of that entry), part: the key of the part that is debited, and
-    part_charge: JSON text of what it is debited; the charge is then what the split owes more for
-    that. None where no split is meant. definition: JSON text of a split or a series that is opened.
-    series: the name of a series, of its reservation alone. step: the number of a step, from 0.
-    limits: of a reservation, JSON text of the limits on rows that its question keeps. search: the
-    digest of a search that an account pays for once, of its reservation and of its end; found: of
-    the end that commits it, or of a step, JSON text of the answer, which is public.
+    sequence: 1, 2, 3, ... within the dataset. state: "reserved" debits the charge; "committed"
+    notes that the answer of an earlier reservation was computed; "voided" notes that its question
+    never reached the data, and gives the charge back; "opened" opens a sub-account, whose budget is
+    the request; "limited" changes the budget of a sub-account to the request, no less than it has
+    spent; "split" opens a split, each part of which may spend the request; "stepped" has the next
+    answer of a series that was reserved as a whole, and debits nothing. reservation: the sequence
+    of the reservation (for a reservation or an opening its own; for a step that of its series).
+    event, request, charge: JSON texts, empty if the state has none. spent: JSON text of all that is
+    spent after this entry. plan_digest: hash of the plan, salt: hex of the sampling salt; neither
+    depends on the data. time: UTC, ISO 8601, by the clock; the sequence gives the order.
+    reproducible: whether the noise came from a seed, and so protects no one. previous, digest:
+    SHA-256 of the entry before (or of the account) and of this one. sub_account: the name of the
+    sub-account that is debited too, and sub_spent: JSON text of all that it has spent after this
+    entry; None without a sub-account. split: the sequence of the entry that opened the split (its
+    own in that entry), part: the key of the debited part, and part_charge: JSON text of its debit;
+    the charge is then the increase of what the split owes. None without a split. definition: JSON
+    text of a split or a series that is opened. series: the name of a series, only in its
+    reservation. step: the number of a step, from 0. limits: JSON text of the contribution bounds,
+    in a reservation. search: the digest of a search that an account pays for once, in its
+    reservation and its end; found: JSON text of the answer, which is public, in the end that
+    commits it or in a step.
     """
 
     sequence: int
@@ -95,14 +95,14 @@ class Entry:
 
     @property
     def debited(self) -> SplitPart | None:
-        """The part that is debited, None where none is."""
+        """The debited part, or None."""
         if self.split is None or self.part is None:
             return None
         return SplitPart(split=self.split, key=self.part)
 
     @property
     def closes(self) -> bool:
-        """Whether it closes a sub-account: it limits it to what it has spent."""
+        """Whether it closes a sub-account by limiting it to what it has spent."""
         return self.state == "limited" and self.request == self.sub_spent
 
 
@@ -120,11 +120,12 @@ class SplitPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeopleSplit:
-    """People divided into parts, of which everybody is in at most `max_parts`.
+    """People in overlapping parts, each person in at most `max_parts`.
 
-    sequence: of the entry that opened it. name: by which it is found again, if it has one. limit:
-    what each part may spend. digest: of all that says who is in which part, but for the salt, which
-    is hex. inside: the part that was split, None for the whole. sub_account: which owes for it.
+    sequence: of the entry that opened it. name: for finding it again, if it has one. limit: the
+    most that each part may spend. digest: of all that determines who is in which part, except the
+    salt, which is hex. inside: the part that was split, None for the whole. sub_account: which owes
+    for it.
     """
 
     sequence: int
@@ -139,7 +140,7 @@ class PeopleSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """A charge that stands from now on, whether or not it is committed.
+    """A debited charge, committed or not.
 
     charge: what the dataset is debited.
     """
@@ -152,10 +153,10 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSearch:
-    """A question whose answer is kept with the account, so that it is paid for once.
+    """A question whose answer the account keeps, so that it is paid for once.
 
-    digest: of what is searched; seen: the sequence of the newest entry about it that its asker has
-    seen, 0 for none.
+    digest: of the search; seen: the sequence of the newest entry about it that the caller has seen,
+    0 for none.
     """
 
     digest: str
@@ -164,9 +165,9 @@ class RowSearch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesTerms:
-    """That a charge is of a series of answers, found again by its name.
+    """The terms of a series of answers, which is found again by its name.
 
-    definition: JSON text of all that its answers are made by, but for the data.
+    definition: JSON text of all that determines its answers, except the data.
     """
 
     name: str
@@ -175,7 +176,7 @@ class SeriesTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesRecord:
-    """A series of answers as an account knows it.
+    """A series of answers in an account.
 
     sequence: of its reservation. digest: of its plan; salt: of its sample of rows, hex. request:
     the budget that was offered. steps: the answers so far, JSON texts, oldest first.
@@ -192,13 +193,13 @@ class SeriesRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charge:
-    """What a question asks of a ledger.
+    """The charge of a question to a ledger.
 
-    cost: what is debited; event: what will be released; request: the budget that was offered.
-    plan_digest: hash of the plan, salt: of the sample of rows, neither a function of the data.
-    reproducible: whether the noise comes from a seed, and so protects no one. analyst, purpose:
-    noted. limits: on the rows that one person brings into the question, by name; noted. search:
-    that the question is one, whose answer is kept. series: that answers follow, step by step.
+    cost: what is debited; event: of the release; request: the budget that was offered. plan_digest:
+    hash of the plan, salt: of the sample of rows; neither depends on the data. reproducible:
+    whether the noise comes from a seed, and so protects no one. analyst, purpose: noted. limits:
+    the contribution bounds by name; noted. search: of a question whose answer is kept. series: of a
+    question whose answers follow step by step.
     """
 
     cost: Guarantee
@@ -216,11 +217,11 @@ class Charge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Searched:
-    """What an account knows of a search.
+    """The state of a search in an account.
 
     found: the answer, JSON text, None before there is one; paid: what was requested for it. seen:
     the sequence of the newest entry about it, 0 for none. begun: UTC time of a search that may
-    still run, None where none does.
+    still run, or None.
     """
 
     found: str | None
@@ -230,8 +231,8 @@ class Searched:
 
 
 class SearchBegun(Exception):  # caught within the package, always
-    """Somebody else began the same search, or ended it, since its asker looked."""
+    """Another process has begun or ended the same search since the caller looked."""
 
 
 class SeriesOpened(Exception):  # caught within the package, always
-    """There is a series of this name already."""
+    """A series of this name exists already."""

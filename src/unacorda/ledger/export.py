@@ -1,4 +1,4 @@
-"""An account with all its entries as text, which is checked without the ledger."""
+"""Export of an account with all its entries as text, and its check without the ledger."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -20,8 +20,8 @@ _FORMAT = "unacorda ledger export 3"
 def export_account(ledger: Ledger, dataset: str) -> Iterator[str]:
     r"""Write an account and its entries, oldest first, as lines of JSON.
 
-    They hold all that the hashes were made of, so that `verify_export` needs nothing else. There is
-    no word about data in them that the ledger does not hold. What is exported is not verified.
+    They contain everything that the hashes cover, so `verify_export` needs nothing else. They
+    contain nothing about the data that the ledger does not. The export itself verifies nothing.
 
     Parameters
     ----------
@@ -33,12 +33,12 @@ def export_account(ledger: Ledger, dataset: str) -> Iterator[str]:
     Yields
     ------
     str
-        One JSON object a line: first the account.
+        One JSON object per line: first the account.
 
     Raises
     ------
     LedgerMismatch
-        Where there is no such account.
+        If there is no such account.
 
     Examples
     --------
@@ -64,17 +64,17 @@ def verify_export(lines: Iterable[str], *, containing: str | None = None) -> tup
     lines
         What `export_account` wrote.
     containing
-        A digest that some entry must have, such as one that was kept elsewhere.
+        A digest that some entry must have, such as one stored elsewhere.
 
     Returns
     -------
     tuple of str and int
-        The name of the account, and how many entries there are.
+        The name of the account, and the number of entries.
 
     Raises
     ------
     LedgerMismatch
-        As `Ledger.verify`, and for lines that are no export.
+        As `Ledger.verify`, and for lines that are not an export.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def verify_export(lines: Iterable[str], *, containing: str | None = None) -> tup
 
 
 def read_export(lines: Iterable[str]) -> tuple[AccountTerms, list[Entry]]:
-    """The account and the entries, as they are written; LedgerMismatch for what is no export."""
+    """Read the account and its entries; LedgerMismatch for lines that are not an export."""
     try:
         found = [json.loads(line) for line in lines if line.strip()]
         head = found[0]

@@ -1,4 +1,4 @@
-"""Forks of a process whose threads use a ledger: no transaction is ever copied half way."""
+"""Forks of a process whose threads use a ledger: no unfinished transaction is copied."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -11,13 +11,13 @@ from typing import Protocol
 
 
 class Forked(Protocol):
-    """A store that holds connections, of which a parent and its child must not share one."""
+    """A store with connections, which a parent and its child must not share."""
 
     def before_fork(self) -> None:
-        """What the parent does while no thread is in a transaction."""
+        """Prepare the parent while no thread is in a transaction."""
 
     def after_fork_in_child(self) -> None:
-        """What the child does before anything else."""
+        """Prepare the child before anything else."""
 
 
 _stores: weakref.WeakSet[Forked] = weakref.WeakSet()
@@ -67,16 +67,16 @@ _BLOCK = _Block()
 
 
 def no_fork() -> _Block:
-    """A block in which this process is not forked by another thread: forks wait for its end.
+    """A block during which forks by other threads wait.
 
-    A child has the memory of its parent and one thread. Locks that the others held, in a driver, a
-    pool or a library below them, would never be released there. Blocks may be nested.
+    A child has the memory of its parent and one thread. Locks that other threads held, in a driver,
+    a pool or a library below them, would never be released there. Blocks may be nested.
     """
     return _BLOCK
 
 
 def tell_of_forks(store: Forked) -> None:
-    """From now on a store hears of forks, as long as it is there."""
+    """Notify a store of forks, as long as it exists."""
     _stores.add(store)
 
 

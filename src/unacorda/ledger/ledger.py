@@ -1,4 +1,4 @@
-"""The ledger: append-only entries, and budgets that they never pass, wherever it is kept."""
+"""The ledger: append-only entries, and budgets that they never exceed."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -67,9 +67,9 @@ _POSTGRES = ("postgresql://", "postgresql+psycopg://")
 
 
 def open_ledger(url: str | None) -> Ledger:
-    """Open the ledger at an address; None is a new one in memory, which nothing outlives.
+    """Open the ledger at an address; None opens a new one in memory, which ends with the process.
 
-    Tables are made where there are none.
+    Missing tables are created.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def open_ledger(url: str | None) -> Ledger:
     Returns
     -------
     Ledger
-        To be closed with `close`.
+        Close it with `close`.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def open_ledger(url: str | None) -> Ledger:
     LedgerMismatch
         For a database of another schema.
     LedgerFailed
-        Where the place cannot be used.
+        If the address cannot be used.
     MissingExtra
         Without the driver of PostgreSQL.
 
@@ -181,9 +181,9 @@ class Ledger:
         dataset
             The name of the account.
         budget
-            Needed the first time; later left out or equal.
+            Required the first time; later omitted or equal.
         terms
-            What the promise is about, such as {"unit": "person"}; equal each time.
+            The terms of the guarantee, such as {"unit": "person"}; equal each time.
 
         Returns
         -------
@@ -193,10 +193,10 @@ class Ledger:
         Raises
         ------
         LedgerMismatch
-            Where budget or terms differ from those it was opened with, or were changed since its
-            first entry.
+            If budget or terms differ from those it was opened with, or were changed since its first
+            entry.
         InvalidParameter
-            Where there is no account yet and no budget.
+            If there is no account yet and no budget.
 
         Examples
         --------
@@ -229,11 +229,11 @@ class Ledger:
         Raises
         ------
         LedgerMismatch
-            Where it has another budget, or there is no account.
+            If it has another budget, or there is no account.
         WrongUnit
             For a budget of another class than the account's.
         InvalidParameter
-            For a name that is none.
+            For an invalid name.
         """
         self.open_sub_accounts(dataset, {name: budget})
 
@@ -245,7 +245,7 @@ class Ledger:
         dataset
             The account.
         budgets
-            By name of the sub-account its budget.
+            The budget of each sub-account, by name.
 
         Raises
         ------
@@ -297,7 +297,7 @@ class Ledger:
         LedgerMismatch
             For an unknown sub-account.
         WrongUnit
-            For a budget in another unit than the account's.
+            For a budget of another class than the account's.
 
         Examples
         --------
@@ -336,7 +336,7 @@ class Ledger:
         inside: SplitPart | None = None,
         sub_account: str | None = None,
     ) -> PeopleSplit:
-        """Open a split, or find the one of this name in this place again, with the salt it has.
+        """Open a split, or find the one of this name again, with its salt.
 
         Parameters
         ----------
@@ -347,29 +347,29 @@ class Ledger:
         max_parts
             The most parts of one person, 1 or more.
         digest
-            A hash of all that says who is in which part, but for the salt: of the data too, as far
-            as one can tell them without reading them.
+            A hash of all that determines who is in which part, except the salt; it includes an
+            identity of the data, as far as that is known without reading them.
         salt
-            Of a new split, random bytes.
+            Random bytes for a new split.
         name
-            By which it is found again; None for a new split each time.
+            The name for finding it again; None for a new split each time.
         inside
-            The part that is split, which says for itself which sub-account owes.
+            The part that is split; it determines the sub-account that owes.
         sub_account
             The sub-account that owes, or None.
 
         Returns
         -------
         PeopleSplit
-            With the salt that it has.
+            The split, with its salt.
 
         Raises
         ------
         LedgerMismatch
-            Where the name stands for another limit, max_parts or digest, or there is no account,
-            part or sub-account.
+            If the name has another limit, max_parts or digest, or there is no account, part or
+            sub-account.
         WrongUnit, InvalidParameter
-            For a limit or a number that cannot be.
+            For an invalid limit or number.
         """
         if name is not None:
             check_name("name", name)
@@ -409,7 +409,7 @@ class Ledger:
         Returns
         -------
         dict
-            By split the parts that have spent something.
+            The parts that have spent something, by split.
 
         Raises
         ------
@@ -512,7 +512,7 @@ class Ledger:
         Returns
         -------
         bool
-            False for a name that none can have.
+            False for an invalid name.
 
         Raises
         ------
@@ -558,8 +558,8 @@ class Ledger:
     ) -> Reservation:
         """Debit the cost of a charge, durably, before this returns.
 
-        Of a search `commit` keeps the answer. A series is never committed nor voided: `add_step`
-        adds its answers. After LedgerFailed the charge may stand or not: look at the entries.
+        For a search, `commit` keeps the answer. A series is never committed or voided: `add_step`
+        adds its answers. After LedgerFailed the charge may be debited or not: check the entries.
 
         Parameters
         ----------
@@ -570,8 +570,8 @@ class Ledger:
         sub_account
             Debited too.
         part
-            Of a split: it is debited the cost, and what lies above it what the split owes more for
-            that. A part has its own sub-account, or none.
+            The part of a split. It is debited the cost, and the account the increase of what the
+            split owes. A part has its own sub-account, or none.
 
         Returns
         -------
@@ -581,7 +581,7 @@ class Ledger:
         Raises
         ------
         BudgetExceeded
-            Where less is left; nothing is written.
+            If less is left; nothing is written.
         WrongUnit
             For a charge of another class than the budget's.
         LedgerMismatch
@@ -589,9 +589,9 @@ class Ledger:
         InvalidParameter
             For reproducible noise in a ledger that outlives the process.
         SearchBegun
-            Where there are newer entries about the search; nothing is written.
+            If there are newer entries about the search; nothing is written.
         SeriesOpened
-            Where there is a series of its name; nothing is written.
+            If there is a series of its name; nothing is written.
         """
         check_notes(analyst=charge.analyst, purpose=charge.purpose)
         check_limits(charge.limits)
@@ -635,7 +635,7 @@ class Ledger:
     def scoped(
         self, *, sub_account: str | None = None, part: SplitPart | None = None
     ) -> SubAccount:
-        """Return the ledger as one sub-account, or one part of a split, spends from it.
+        """Return a view of the ledger for one sub-account, or one part of a split.
 
         Parameters
         ----------
@@ -647,19 +647,19 @@ class Ledger:
         Returns
         -------
         SubAccount
-            It charges both.
+            A ledger that charges both.
         """
         return SubAccount(self, sub_account=sub_account, part=part)
 
     def commit(self, reservation: Reservation, *, found: str | None = None) -> None:
-        """Note that the reserved question was computed: a new entry, nothing is changed.
+        """Note in a new entry that the reserved question was computed.
 
         Parameters
         ----------
         reservation
             What `reserve` gave.
         found
-            The noisy answer of a search, JSON text, which the account keeps from now on.
+            The noisy answer of a search, JSON text, for the account to keep.
 
         Raises
         ------
@@ -669,7 +669,7 @@ class Ledger:
         self._end(reservation, "committed", found)
 
     def searched(self, dataset: str, digest: str) -> Searched:
-        """Return what the account knows of a search: its answer, or since when one is under way.
+        """Return the state of a search: its answer, or the time when a running one began.
 
         Parameters
         ----------
@@ -681,12 +681,12 @@ class Ledger:
         Returns
         -------
         Searched
-            The answer, where there is one.
+            The answer, if there is one.
 
         Raises
         ------
         LedgerMismatch
-            Where there is no such account, and for entries whose sums are wrong.
+            If there is no such account, and for entries whose sums are wrong.
         """
         with self._store.reading() as transaction:
             self._known(transaction, dataset)
@@ -764,8 +764,8 @@ class Ledger:
         Returns
         -------
         bool
-            False, and nothing is written, where another process has added a step since the series
-            was read.
+            False, and nothing is written, if another process has added a step since the series was
+            read.
 
         Raises
         ------
@@ -793,15 +793,15 @@ class Ledger:
         return True
 
     def void(self, reservation: Reservation) -> None:
-        """Give a charge back whose question never reached the data: a new entry.
+        """Give back the charge of a question that never reached the data, by a new entry.
 
-        It is only for a question that was called off before the first row was read, and for reasons
-        that do not depend on the data; that is for the caller to know.
+        Use it only for a question that was canceled before the first row was read, for reasons that
+        do not depend on the data. The caller is responsible for that.
 
         Parameters
         ----------
         reservation
-            What `reserve` gave to this very ledger in this process.
+            The result of `reserve` by this ledger in this process.
 
         Raises
         ------
@@ -940,12 +940,12 @@ class Ledger:
         return verify_entries(account, entries, containing=containing)
 
     def check_writable(self) -> None:
-        """Raise LedgerFailed where nothing can be written now; nothing is."""
+        """Raise LedgerFailed if nothing can be written now; write nothing."""
         with self._store.writing():
             pass
 
     def newest(self, dataset: str) -> tuple[int, str] | None:
-        """Return the newest entry that this object has written or met.
+        """Return the newest entry that this object has written or read.
 
         Parameters
         ----------
@@ -1186,7 +1186,7 @@ class SubAccount:
         return self._name, self._split_part
 
     def scoped(self, *, part: SplitPart) -> SubAccount:
-        """One part of a split that was opened here; the split knows which sub-account owes."""
+        """A view for one part of a split that was opened here; the split has the sub-account."""
         return self._ledger.scoped(part=part)
 
     def open_split(self, dataset: str, **asked: Any) -> PeopleSplit:

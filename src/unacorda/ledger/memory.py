@@ -1,4 +1,4 @@
-"""The store of a session without a file: it forgets everything when the process ends."""
+"""The store of a ledger in memory, which ends with the process."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -17,9 +17,9 @@ from unacorda.ledger.stores import Which
 
 
 class MemoryStore:
-    """Accounts in this process alone. Nothing remembers the spend after it ends.
+    """Accounts in this process only; the spending is forgotten when it ends.
 
-    A forked child may look but not spend: parent and child would both spend the same rest.
+    A forked child may read but not spend, as parent and child would spend the same rest.
     """
 
     name = "memory"
@@ -34,7 +34,7 @@ class MemoryStore:
 
     @contextmanager
     def writing(self) -> Iterator[MemoryStore]:
-        """Hold the store: each transaction adds one line, at its end, so none is left half way."""
+        """Lock the store: each transaction adds one line at its end, so none stays unfinished."""
         if os.getpid() != self._process:
             raise LedgerMismatch(
                 "An in-memory ledger cannot be spent from in a forked process, because its parent "
@@ -45,7 +45,7 @@ class MemoryStore:
 
     @contextmanager
     def reading(self) -> Iterator[MemoryStore]:
-        """Hold the store; in a forked child too, where no other thread is left to hold it."""
+        """Lock the store, also in a forked child, where no other thread can hold it."""
         if os.getpid() != self._process:
             yield self
             return
@@ -53,7 +53,7 @@ class MemoryStore:
             yield self
 
     def close(self) -> None:
-        """Do nothing: memory is all there is."""
+        """Do nothing: there is only memory."""
 
     def account(self, dataset: str) -> AccountTerms | None:
         return self._accounts.get(dataset)

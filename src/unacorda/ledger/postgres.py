@@ -44,18 +44,18 @@ _END = "SET CONSTRAINTS ALL IMMEDIATE; SET LOCAL synchronous_commit = on; COMMIT
 
 
 class PostgresStore:
-    """Accounts in the tables of a database; who may write there may spend.
+    """Accounts in the tables of a database; write access means permission to spend.
 
-    A transaction that writes locks the row of its account first, so that writers about one dataset
-    wait for each other, on whatever machine, and those about others do not. A commit is on the
-    server's disk before it returns: each transaction puts `synchronous_commit` on, and a server
-    that runs with `fsync=off` is refused. A client that stops in the middle loses its transaction,
-    at once where its connection ends and else after a minute.
+    A writing transaction first locks the row of its account. So writers of one dataset wait for
+    each other, on any machine, and those of other datasets do not. A commit is on the server's disk
+    before it returns: each transaction turns `synchronous_commit` on, and a server with `fsync=off`
+    is refused. A client that stops in the middle loses its transaction, at once if its connection
+    ends, else after a minute.
 
-    What a role or an address sets is overruled (`unacorda.postgres`), and a policy that would hide
-    rows is an error. The schema is the one that the tables were in when the store was opened.
-    Triggers refuse to update, delete or truncate. Threads take connections from a pool of at most
-    eight; a fork waits until none is used, and the child makes its own.
+    Settings of a role or an address are overridden (`unacorda.postgres`), and a policy that would
+    hide rows is an error. The schema is that of the tables when the store was opened. Triggers
+    refuse to update, delete or truncate. Threads take connections from a pool of at most eight; a
+    fork waits until none is used, and the child makes its own.
     """
 
     durable = True
@@ -83,16 +83,16 @@ class PostgresStore:
         return self._transaction(held=True)
 
     def reading(self) -> AbstractContextManager[TableTransaction]:
-        """Read; each statement sees what stands when it begins."""
+        """Read; each statement sees the state at its beginning."""
         return self._transaction(held=False)
 
     def close(self) -> None:
-        """Close the connections; new ones are made where the store is used again."""
+        """Close the connections; later use makes new ones."""
         with no_fork():
             self._engine.dispose()
 
     def before_fork(self) -> None:
-        """Nothing: the parent keeps its connections, and none is in use now."""
+        """Do nothing: the parent keeps its connections, and none is in use now."""
 
     def after_fork_in_child(self) -> None:
         """Leave the connections to the parent process, and begin with an empty pool."""

@@ -1,8 +1,8 @@
-"""A history priced again: by the numerical accountant, and by an odometer.
+"""Pricing a history again, by the numerical accountant and by an odometer.
 
-The filter of an account adds prices of one kind, because that is what may be done while every
-question is chosen after seeing the answers. Afterwards the same history often turns out to have
-cost less. What is found here is for reports: no budget grows by it.
+The filter of an account adds prices of one kind, since questions are chosen adaptively. Afterwards
+a tighter price of the same history is often possible. These prices are for reports: no budget grows
+by them.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -47,13 +47,12 @@ _MOST = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repriced:
-    """What a history costs as (epsilon, delta)-DP, at one delta.
+    """The cost of a history as (epsilon, delta)-DP at one delta.
 
-    questions: how many were charged and not called off. spent: what the filter counts. fixed: the
-    epsilon of all their events together, valid if the noise of every question was settled before
-    the first answer; the questions themselves may have been chosen after seeing answers. Of a
-    split the events of any `max_parts` parts count. None where no theorem here composes the events,
-    as for parts of people of whom one is replaced.
+    questions: how many were charged and not voided. spent: the sum of the filter. fixed: the
+    epsilon of all their events together, valid if the noise of every question was fixed before the
+    first answer; the questions themselves may be adaptive. For a split it counts the events of any
+    `max_parts` parts. None if no theorem here composes the events, as for parts under ReplaceOne.
     """
 
     dataset: str
@@ -66,7 +65,7 @@ class Repriced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OdometerReading:
-    """(epsilon, delta)-DP of all answers so far, whenever and for whatever reason one looks."""
+    """(epsilon, delta)-DP of all answers so far, valid at any stopping time."""
 
     epsilon: float
     delta: Fraction
@@ -75,7 +74,7 @@ class OdometerReading:
 def reprice(ledger: Ledger, dataset: str, *, delta: Number) -> Repriced:
     """Price the whole history of a dataset again, by the numerical accountant.
 
-    For what holds when the noise, too, was chosen after seeing answers, read `odometer`.
+    If the noise was chosen adaptively too, use `odometer`.
 
     Bound: upper. Source: those of the accountant.
 
@@ -86,17 +85,17 @@ def reprice(ledger: Ledger, dataset: str, *, delta: Number) -> Repriced:
     dataset
         The name of the account.
     delta
-        From 0, below 1; events spend their own deltas of it.
+        From 0 to below 1; the events' own deltas are part of it.
 
     Returns
     -------
     Repriced
-        What the ledger counts, and the epsilon of all events together.
+        The sum of the ledger, and the epsilon of all events together.
 
     Raises
     ------
     LedgerMismatch
-        Where there is no such account, or it does not say which tables are neighbors.
+        If there is no such account, or it has no neighboring relation.
     InvalidParameter
         For a delta out of its range.
 
@@ -148,13 +147,13 @@ def reprice(ledger: Ledger, dataset: str, *, delta: Number) -> Repriced:
 
 
 def odometer(ledger: Ledger, dataset: str, *, delta: Number) -> OdometerReading:
-    r"""Read what has been spent so far, valid at every time at once, however questions were chosen.
+    r"""Bound the privacy loss so far, at all times simultaneously, for adaptive questions.
 
     Statement: each question costs the zCDP price of its event, if that has no delta of its own and
-    is less, or else its charge. One about a part costs what its split owes more for that, the
-    largest sums taken in zCDP. With the costs' own deltas within that of the budget, the reading is
-    that of `accounting.odometers.Odometer` at delta less the budget's. Where the costs have no
-    delta, the plain sum of epsilons is one too.
+    is smaller, else its charge. A question about a part costs the increase of what its split owes,
+    with the largest sums taken in zCDP. If the costs' own deltas are within that of the budget, the
+    reading is that of `accounting.odometers.Odometer` at delta minus the budget's. If the costs
+    have no delta, the plain sum of epsilons is a reading too.
 
     Bound: upper, rounded up.
 
@@ -169,8 +168,8 @@ def odometer(ledger: Ledger, dataset: str, *, delta: Number) -> OdometerReading:
     dataset
         The name of the account.
     delta
-        Of the reading, above the delta of the account's budget and below 1. It has to be the same
-        at every reading, fixed before the first answer.
+        The delta of the reading, above that of the account's budget and below 1. It must be the
+        same at every reading and fixed before the first answer.
 
     Returns
     -------
@@ -182,7 +181,7 @@ def odometer(ledger: Ledger, dataset: str, *, delta: Number) -> OdometerReading:
     InvalidParameter
         For another delta, and for an account in Renyi DP, which has no odometer here.
     LedgerMismatch
-        Where there is no such account.
+        If there is no such account.
 
     Examples
     --------
@@ -244,7 +243,7 @@ def _concentrated(entry: Entry, *, pairs: bool) -> Guarantee:
 
 
 def standing(entries: Sequence[Entry]) -> list[Entry]:
-    """The questions that were charged and not called off."""
+    """The questions that were charged and not voided."""
     called_off = {entry.reservation for entry in entries if entry.state == "voided"}
     return [
         entry for entry in entries if entry.state == "reserved" and entry.sequence not in called_off
@@ -274,10 +273,10 @@ class _Owed:
 
 
 def met(questions: Iterable[Entry], splits: Iterable[PeopleSplit]) -> list[Counter[str]]:
-    """Multisets of events, of which one holds all that any single person has met.
+    """Multisets of events, one of which contains the events of any single person.
 
-    Of a split a person has met at most `max_parts` parts. Where there are too many ways to choose
-    them, one multiset stands for several: of every event as many as the ways have at most.
+    A person is in at most `max_parts` parts of a split. If there are too many ways to choose them,
+    one multiset covers several ways: each event as often as in any of them.
     """
     asked: dict[SplitPart | None, Counter[str]] = {}
     for entry in questions:

@@ -1,7 +1,7 @@
-"""Mechanisms: how a number, an array or a choice is released.
+"""Mechanisms that release a number, an array or a choice.
 
-Each is a frozen value with an `event`, which says what a release costs, and a `release`; see
-`protocol` for the parts that all have. The usual ones are here, the others by task:
+Each is an immutable value with an `event`, the cost of a release, and a `release`; see `protocol`
+for the common parts. The usual mechanisms are here, the others by task:
 
 - `shaped`: noise of other shapes, and on whole vectors;
 - `selection`: the best of many candidates; `sparse_vector`: questions above a threshold;
@@ -12,7 +12,7 @@ Each is a frozen value with an `event`, which says what a release costs, and a `
 - `retry`: private selection among runs, and mechanisms that never fail;
 - `contributions`: clipping, and sums that are exact.
 
-They are loaded when they are first named.
+They are loaded when they are first used.
 """
 
 # SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-"""The numbers of additive mechanisms: read exactly, checked, and kept as they print best."""
+"""The numbers of additive mechanisms: read exactly, checked, and kept in readable form."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -26,7 +26,7 @@ _ABOVE = 1 + Fraction(1, 1 << 100)
 
 
 def positive(name: str, value: checks.Number) -> Real:
-    """The number as it prints, if it is above 0; else InvalidParameter."""
+    """Read a number above 0 as the decimal that it prints as; else InvalidParameter."""
     number = checks.exact(name, value)
     if number <= 0:
         raise InvalidParameter(name, value, expected="a number above 0")
@@ -45,7 +45,7 @@ def whole(name: str, value: object, *, least: int, most: int) -> int:
 
 
 def some_of(guarantee: object, kind: type[Kind]) -> Kind:
-    """The guarantee, if it is of the kind and allows some loss; else InvalidParameter."""
+    """Check that a guarantee is of the kind and allows some loss; else InvalidParameter."""
     if isinstance(guarantee, kind) and guarantee.additive[0] > 0:
         return guarantee
     raise InvalidParameter(
@@ -54,7 +54,7 @@ def some_of(guarantee: object, kind: type[Kind]) -> Kind:
 
 
 def quotient(first: Real, second: Real) -> Real:
-    """The quotient, exactly: so an event claims neither more nor less than was done."""
+    """The exact quotient, so that an event states exactly what was done."""
     return readable(checks.exact("first", first) / checks.exact("second", second))
 
 

@@ -1,4 +1,4 @@
-"""The four parts that mechanisms have in common, by the same names everywhere.
+"""The four common parts of mechanisms, with the same names everywhere.
 
 ==================  ==============================================================================
 ``event``           What one release costs, for an accountant to price.
@@ -7,10 +7,10 @@
 ``error_bound``     How far off an answer is at most, with a confidence, whatever the data are.
 ==================  ==============================================================================
 
-Every mechanism has the first two. The third is missing where a price depends on more than one
-release (calibrate with `unacorda.accounting.calibrate`), the fourth where no bound holds for all
-data. A guarantee is the first argument and positional; what the data can do (`l1_sensitivity`,
-`sensitivity`, ...) and all other parameters of the class are keywords.
+Every mechanism has the first two. The third is missing if a price depends on more than one release
+(calibrate with `unacorda.accounting.calibrate`), the fourth if no bound holds for all data. A
+guarantee is the first, positional argument. Sensitivities (`l1_sensitivity`, `sensitivity`, ...)
+and all other parameters of the class are keywords.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -29,7 +29,7 @@ Answer_co = TypeVar("Answer_co", covariant=True)
 
 
 class Mechanism(Protocol[Answer_co]):
-    """A frozen value that names the cost of a release, and makes releases."""
+    """An immutable value that states the cost of a release, and makes releases."""
 
     @property
     def event(self) -> Event:
@@ -54,7 +54,7 @@ class Accurate(Protocol):
     """A mechanism whose error is bounded before any data is seen."""
 
     def error_bound(self, confidence: Number, **public: Any) -> float:
-        """How far off an answer is at most, with this probability or more, rounded up."""
+        """A bound on the error of an answer, with at least this probability, rounded up."""
         ...
 
 
@@ -65,7 +65,7 @@ class PureCalibrated:
 
     @classmethod
     def for_guarantee(cls, guarantee: PureDP, **parameters: Any) -> Self:
-        """Make the mechanism that spends all of a PureDP guarantee on one release.
+        """Make the mechanism that spends a whole PureDP guarantee on one release.
 
         Parameters
         ----------
@@ -84,7 +84,7 @@ class PureCalibrated:
 
 
 class PerNumberCalibrated(PureCalibrated):
-    """A mechanism whose `epsilon` is the cost of one number, of which `l0_sensitivity` can move."""
+    """A mechanism whose `epsilon` is the cost of one number; a unit can change `l0_sensitivity`."""
 
     __slots__ = ()
 
@@ -99,7 +99,7 @@ class PerNumberCalibrated(PureCalibrated):
         guarantee
             A PureDP.
         l0_sensitivity
-            How many numbers one unit moves at most, 1 or more.
+            The most numbers that one unit changes, 1 or more.
         **parameters
             Those of the class, but for epsilon.
 
@@ -120,7 +120,7 @@ class ApproxCalibrated:
 
     @classmethod
     def for_guarantee(cls, guarantee: ApproxDP, **parameters: Any) -> Self:
-        """Make the mechanism that spends all of an ApproxDP guarantee on one release.
+        """Make the mechanism that spends a whole ApproxDP guarantee on one release.
 
         Parameters
         ----------
@@ -132,7 +132,7 @@ class ApproxCalibrated:
         Raises
         ------
         InvalidParameter
-            For another guarantee, and where its delta is 0.
+            For another guarantee, and for a delta of 0.
         """
         make: Callable[..., Self] = cls
         kept = some_of(guarantee, ApproxDP)
@@ -146,15 +146,15 @@ class RangeCalibrated(PureCalibrated):
 
     @classmethod
     def for_guarantee(cls, guarantee: PureDP | ZCDP, **parameters: Any) -> Self:
-        """Make the mechanism that spends all of a guarantee on one release.
+        """Make the mechanism that spends a whole guarantee on one release.
 
         Source: Cesar and Rogers 2021, arXiv:2004.07223 (bounded range in zCDP).
 
         Parameters
         ----------
         guarantee
-            A PureDP, of which epsilon is taken; or a ZCDP, of which it is sqrt(8 rho), rounded down
-            at the 15th digit. A delta is not made use of.
+            A PureDP, which gives epsilon; or a ZCDP, which gives sqrt(8 rho), rounded down at the
+            15th digit. A delta is not used.
         **parameters
             Those of the class, but for epsilon.
 
@@ -170,7 +170,7 @@ class RangeCalibrated(PureCalibrated):
 
 
 class NonCopyable:
-    """A holder of noise that was paid for once: it refuses to be copied and pickled."""
+    """A holder of noise that was paid for once; it cannot be copied or pickled."""
 
     __slots__ = ()
 

@@ -1,8 +1,8 @@
 """Settings of datasets: the `[datasets.NAME]` blocks of a TOML file, read once and checked.
 
-A block names what a session is opened with: tables, unit, budget, public facts. Numbers are exact,
-paths are relative to the file, and a name that is not known is refused with the nearest one that
-is. Nothing is opened here, and no value of the data is read.
+A block has the arguments of a session: tables, unit, budget, public facts. Numbers are exact, and
+paths are relative to the file. An unknown name is refused, with the nearest known one as a hint.
+This module opens nothing and reads no data.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -36,7 +36,7 @@ _SQLITE = "sqlite:///"
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A name that a block may hold.
+    """An option of a block.
 
     form: its value in TOML. says: its meaning. default: the value if it is omitted, or None.
     """
@@ -195,9 +195,9 @@ DATASET: Final[Mapping[str, Option]] = {
 
 
 def guarantee_of(numbers: Mapping[str, Any], argument: str | None = None) -> Guarantee:
-    """The budget that numbers by name make; InvalidParameter where they make none.
+    """Make a budget from numbers by name; InvalidParameter if they do not fit.
 
-    argument: what all of them were written in; None where each is an option of its own.
+    argument: the one with all of them; None if each is an option of its own.
 
     >>> guarantee_of({"rho": "0.5", "delta": "1e-8"})
     ZCDP(rho=0.5, delta=1e-08)
@@ -220,9 +220,9 @@ def guarantee_of(numbers: Mapping[str, Any], argument: str | None = None) -> Gua
 
 
 def fact_of(place: str, fact: object) -> Fact:
-    """A public fact about a column, as JSON and TOML write it.
+    """Read a public fact about a column from JSON or TOML.
 
-    place: where it is written, for errors. Raises InvalidParameter.
+    place: its position, for errors. Raises InvalidParameter.
 
     >>> fact_of("age", {"bounds": [0, 120]})
     Bounds(lower=0.0, upper=120.0)
@@ -258,12 +258,12 @@ class Dataset:
     """The settings of one dataset; what the file leaves out is empty or None.
 
     name: of its account in a ledger. title: for people. tables, public: sources by name, each a
-    path or what `engine` calls a table. unit: `person` with its columns, or `row`, and limits on a
-    person's rows, by name. budget: of the account; query_budget: of a question that names none;
-    least_a_question: below which a server takes none. columns: public facts. stand_in: a public
-    table to try questions on. analysts: the limits of sub-accounts; most_a_question: above which a
-    server takes none of an analyst. show_total: whether analysts see what the dataset has left,
-    not their own part alone. purpose_required: whether a server takes no question without one.
+    path or a table of `engine`. unit: `person` with its columns, or `row`, and contribution bounds
+    by name. budget: of the account; query_budget: the default of a question; least_a_question: the
+    least that a server charges. columns: public facts. stand_in: a public table for trying
+    questions. analysts: the limits of sub-accounts; most_a_question: the most that a server charges
+    an analyst for a question. show_total: whether analysts see what the dataset has left, and not
+    only their own limit. purpose_required: whether a server requires a purpose.
     """
 
     name: str
@@ -286,9 +286,9 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """All datasets of a file, by name, and the address of the ledger that keeps their accounts.
+    """The datasets of a file by name, and the address of the ledger with their accounts.
 
-    server, oidc: the other settings of a server, and of an issuer, as they stand in the file.
+    server, oidc: the other settings of a server and of an issuer, as in the file.
     """
 
     path: str
@@ -298,7 +298,7 @@ class Settings:
     oidc: Mapping[str, Any] | None = None
 
     def dataset(self, name: str | None) -> Dataset:
-        """The dataset of a name, or the only one; InvalidParameter where there is none such."""
+        """The dataset of a name, or the only one; InvalidParameter if there is none."""
         names = ", ".join(self.datasets)
         expected = f"one of the datasets in {self.path}: {names}"
         demand(name in self.datasets or name is None, "--dataset", name, expected=expected)
@@ -308,7 +308,7 @@ class Settings:
 
 
 def read_settings(path: Path) -> Settings:
-    """The settings of a TOML file; InvalidParameter, with the place, for what is wrong in it."""
+    """Read the settings of a TOML file; InvalidParameter, with the place, for errors in it."""
     shown = str(path)
     try:
         text = path.read_text(encoding="utf-8-sig")

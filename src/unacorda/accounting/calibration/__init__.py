@@ -1,7 +1,7 @@
-"""Calibration: the parameter of a family of mechanisms that just meets a target, on the safe side.
+"""Calibration: the parameter of a family of mechanisms that just meets a privacy target.
 
-The one calibrator of the package. It knows nothing of noise: a family is any function from one
-number to an event, and whatever prices the event decides.
+It is the only calibrator of the package, and rounds to the safe side. It knows nothing about noise:
+a family is any function from one number to an event, and the event's price decides.
 """
 
 # SPDX-License-Identifier: Apache-2.0

@@ -38,12 +38,11 @@ _FARTHEST = 10**300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """A parameter that meets a target, and how close to the edge it is.
+    """A parameter that meets a target, and its distance from failing.
 
-    parameter: it was priced, and its certified cost is `cost`, at most `level`. fails: the
-    nearest parameter tried that costs more than `level`; None where even the end of the range
-    passes. cost, level: in the measure of the target (GDP: mu squared). evaluations: how many
-    events were priced.
+    parameter: its certified cost is `cost`, at most `level`. fails: the nearest tried parameter
+    that costs more than `level`; None if even the end of the range passes. cost, level: in the
+    measure of the target (GDP: mu squared). evaluations: how many events were priced.
     """
 
     parameter: float
@@ -167,7 +166,7 @@ def calibrate(
     neighbors: Neighbors = AddRemove,
     price: Callable[[Event], Cost] | None = None,
 ) -> float:
-    """Finds the least noise, or the most steps, for which a family of events meets a target.
+    """Finds the least noise, or the most steps, with which a family of events meets a target.
 
     Bound: safe side: the certified cost at the result is at most the target.
 
@@ -200,14 +199,15 @@ def calibrate(
     Returns
     -------
     float, or int where whole
-        It was priced and meets the target, whatever the family. Nothing better than
-        (1 - tolerance) times it does, where the cost is monotone in the parameter. Where the whole
-        range passes, its end is returned.
+        A parameter that was priced and meets the target, for any family. If the cost is monotone,
+        no parameter better by more than the tolerance does. If the whole range passes, its end is
+        returned.
 
     Raises
     ------
     InvalidParameter
-        Where the search finds nothing that meets the target, or `find` is the wrong way round.
+        If the search finds no parameter that meets the target, or if `find` has the wrong
+        direction.
     UnsupportedEvent
         As the accountant; errors of the family pass through.
 
@@ -247,7 +247,7 @@ def calibrate_grid(
     neighbors: Neighbors = AddRemove,
     price: Callable[[Event], Cost] | None = None,
 ) -> NDArray[np.float64] | NDArray[np.int64]:
-    """Calibrates at every point of a grid; each search begins at the answer next to it.
+    """Calibrates at every point of a grid; each search starts from an adjacent answer.
 
     Bound: safe side, at each point.
 
@@ -261,7 +261,7 @@ def calibrate_grid(
         Any guarantee, Advantage(...) or TruePositiveRate(...); a number, where `price` is given:
         the most that price(event) may be.
     over
-        For each other argument of the family the values that it takes, in the order of the axes.
+        The values of each other argument of the family, in the order of the axes.
     find
         "least" where larger parameters are more private (noise), "most" where they are less (steps,
         rates, epsilons).
@@ -286,7 +286,7 @@ def calibrate_grid(
     Raises
     ------
     InvalidParameter
-        For an empty axis, or where a point's target cannot be met.
+        For an empty axis, or if a point's target cannot be met.
     UnsupportedEvent
         As the accountant; errors of the family pass through.
 
@@ -400,7 +400,7 @@ _FAR = math.log(4)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One evaluation: where, whether the target is met there, and log(cost / level)."""
+    """One evaluation: the parameter, whether it meets the target, and log(cost / level)."""
 
     parameter: float
     passes: bool
@@ -409,7 +409,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The last trials on either side; None where there was none to the end of the range."""
+    """The last trials on either side; None if there was none up to the end of the range."""
 
     passing: Trial | None
     failing: Trial | None
@@ -425,13 +425,13 @@ def narrow(
     guess: float,
     tolerance: float,
 ) -> Found:
-    """Close in on the place where trials turn from failing to passing.
+    """Find the parameter where trials change from failing to passing.
 
-    attempt: the costly function. rising: whether trials pass above that place (True) or below it.
-    whole: whether parameters are integers. within: ends of the range, both positive. guess: where
-    to begin. tolerance: relative width at which to stop; for integers the width is one.
-    On logarithms of both axes costs are close to straight, so the secant rules; a side that does
-    not move is moved, and where the bracket does not shrink it is halved.
+    attempt: the costly function. rising: whether trials pass above that parameter (True) or below
+    it. whole: whether parameters are integers. within: ends of the range, both positive. guess: the
+    start. tolerance: relative width at which to stop; for integers the width is one. With
+    logarithms on both axes costs are nearly linear, so the secant method is used. A side that stays
+    in place is moved, and a bracket that does not shrink is halved.
     """
     return _Search(attempt, rising, whole, within, tolerance).run(guess)
 
@@ -602,7 +602,7 @@ Target: TypeAlias = Guarantee | Advantage | TruePositiveRate
 
 
 def measure(target: object, *, neighbors: Neighbors) -> Measure:
-    """How an event is measured against a target.
+    """The measure of an event for a target.
 
     ApproxDP by epsilon at its delta (by delta, where its epsilon is 0; as PureDP, where its delta
     is 0), PureDP by epsilon, ZCDP by rho, GDP by mu squared (of samples, by that of their pure

@@ -1,4 +1,4 @@
-"""Private keys: which keys of a table may be named at all, and with which noisy counts."""
+"""Partition selection: which keys of a table may be released, and with which noisy counts."""
 
 # SPDX-License-Identifier: Apache-2.0
 

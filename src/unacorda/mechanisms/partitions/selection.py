@@ -1,10 +1,9 @@
-r"""Which keys may be named: the optimal rule, one coin a key.
+r"""Partition selection by the optimal rule, with one coin per key.
 
-A key with n people behind it is kept with probability p(n), p(0) = 0, the largest that
+A key with n people is kept with probability p(n), where p(0) = 0 and p(n) is the largest that
 (epsilon, delta)-DP of one key allows after p(n - 1). The probabilities are multiples of 2^-128,
-each rounded down **after** the one before it was: what one key promises is a condition on two
-neighboring probabilities alone, so the promise is kept exactly by the rounded ones
-(docs/proofs/keys.md, section 1).
+each rounded down **after** the one before it was. The guarantee of one key is a condition on two
+neighboring probabilities, so the rounded ones satisfy it exactly (docs/proofs/keys.md, section 1).
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -63,9 +62,9 @@ def unzipped(counts: Mapping[Key, int]) -> tuple[list[Key], NDArray[np.int64]]:
 
 
 def in_order(keys: Iterable[Key]) -> list[Key]:
-    """The keys, sorted: the order in which they stood in the table says something about it.
+    """The keys, sorted, since their order in the table would reveal something about it.
 
-    Only keys that are released come here, so what does not compare may fall back on its text.
+    Only released keys come here, so keys that do not compare can be sorted by their text.
     """
     kept = list(keys)
     try:
@@ -76,7 +75,7 @@ def in_order(keys: Iterable[Key]) -> list[Key]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSelection(ApproxCalibrated):
-    r"""Choose which keys are released, each by how many people stand behind it.
+    r"""Select the keys to release, each by its number of people.
 
     Each key is kept with the largest probability that (epsilon, delta) / l0_sensitivity allows at
     its count; a key without records is never kept.
@@ -86,9 +85,9 @@ class PartitionSelection(ApproxCalibrated):
     Parameters
     ----------
     epsilon, delta
-        What the whole choice costs at most, both above 0, delta below 1.
+        The largest cost of the whole selection, both above 0, delta below 1.
     l0_sensitivity
-        With how many keys one person can be, at most.
+        The most keys of one person.
 
     Examples
     --------
@@ -130,7 +129,7 @@ class PartitionSelection(ApproxCalibrated):
 
     @property
     def event(self) -> events.Event:
-        """What one release costs: as many (epsilon, delta) choices as one person has keys."""
+        """The cost of one release: as many (epsilon, delta) choices as one person has keys."""
         epsilon, delta = self._one_key()
         return events.Approximate(epsilon=epsilon, delta=delta) * self.l0_sensitivity
 
@@ -154,20 +153,20 @@ class PartitionSelection(ApproxCalibrated):
         return Fraction(int(high[number]) << 64 | int(low[number]), _ONE)
 
     def release(self, counts: Mapping[Key, int], *, bits: RandomBits | None = None) -> list[Key]:
-        """Release the keys that may be named, sorted.
+        """Release the selected keys, sorted.
 
         Parameters
         ----------
         counts
-            Of each key the number of different people who have it, integers. Counts below 1 are
-            those of absent keys, which are never kept.
+            The number of different people of each key, integers. Counts below 1 mean absent keys,
+            which are never kept.
         bits
             By default a secure source.
 
         Raises
         ------
         InvalidParameter
-            For what is no mapping to integers.
+            For a value that is not a mapping to integers.
         """
         keys, values = unzipped(counts)
         kept = self.release_array(values, bits=bits)
@@ -183,7 +182,8 @@ class PartitionSelection(ApproxCalibrated):
         Parameters
         ----------
         counts
-            Integers. Elements of a list count as the nearest integer, what is no number as 0.
+            Integers. Elements of a list are rounded to the nearest integer; other values count as
+            0.
         bits
             By default a secure source.
 
@@ -238,7 +238,7 @@ def rising_chances(epsilon: Fraction, delta: Fraction, *, refusal: Fraction) -> 
 
 
 def table_length(exact: Fraction, delta: float) -> float:
-    """About how many counts are not sure: the closed form of the source, in floats."""
+    """The approximate number of counts with p(n) < 1, by the closed form of the source."""
     if exact > 700:
         return 3
     epsilon = float(exact)

@@ -1,8 +1,8 @@
-r"""Noisy counts of keys that are themselves private: those above a threshold, and no others.
+r"""Noisy counts of private keys that exceed a threshold.
 
-Only keys with a record are given noise, so a key that one person alone has can show that the person
-is there. How likely the noise lifts such a key over the threshold is the delta of the release, and
-it is computed exactly (docs/proofs/keys.md, section 2).
+Only keys with a record get noise, so a key of only one person can reveal that the person is in the
+data. The probability that noise lifts such a key over the threshold is the delta of the release,
+and is computed exactly (docs/proofs/keys.md, section 2).
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -50,7 +50,7 @@ _LESS: Final = 1 - Fraction(1, 1 << 40)  # covers the rounding of the noise mult
 
 
 class ThresholdedNoise(ABC):
-    """Noise on the counts of private keys, of which those that reach a threshold are released."""
+    """Noise on the counts of private keys; those that reach a threshold are released."""
 
     __slots__ = ()
 
@@ -59,7 +59,7 @@ class ThresholdedNoise(ABC):
     linf_sensitivity: int
 
     def probability(self, count: int) -> float:
-        """Find the probability with which a key of this count is shown, for planning: to a float.
+        """Compute the probability that a key of this count is released, as a float, for planning.
 
         >>> [
         ...     round(ThresholdedLaplace(scale=2, threshold=25).probability(n), 4)
@@ -78,8 +78,8 @@ class ThresholdedNoise(ABC):
         Parameters
         ----------
         counts
-            Of each key, integers. A count below 1 is that of an absent key, which never shows; one
-            above 2^53 counts as that.
+            The count of each key, integers. A count below 1 means an absent key, which is never
+            released; one above 2^53 counts as that.
         bits
             By default a secure source.
 
@@ -96,7 +96,7 @@ class ThresholdedNoise(ABC):
     def release_array(
         self, counts: ArrayLike, *, bits: RandomBits | None = None
     ) -> tuple[NDArray[np.bool_], Integers]:
-        """Release which counts of an array of any shape are shown, and the noisy counts.
+        """Release which counts of an array of any shape reach the threshold, and the noisy counts.
 
         The noisy count is 0 where nothing is released. Such keys, their number and the order of
         the array stay private. Raises InvalidParameter for a dtype that is not integer.
@@ -125,7 +125,7 @@ class ThresholdedNoise(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThresholdedLaplace(ThresholdedNoise):
-    r"""Release count + X for each key somebody has, X discrete Laplace, where it is high enough.
+    r"""Release count + X for each present key, X discrete Laplace, if it reaches the threshold.
 
     It is (linf l0 / scale, 1 - (1 - p)^l0)-DP with p = P(X >= threshold - linf).
 
@@ -141,7 +141,7 @@ class ThresholdedLaplace(ThresholdedNoise):
     l0_sensitivity
         How many keys one person can have.
     linf_sensitivity
-        By how much a person can raise the count of one, a whole number.
+        The most that a person adds to the count of one key, a whole number.
 
     Examples
     --------
@@ -203,14 +203,14 @@ class ThresholdedLaplace(ThresholdedNoise):
 
     @property
     def event(self) -> events.Event:
-        """What one release costs: the noise on counts, and the chance to see a person's own key."""
+        """The cost of one release: noise on counts, and the chance to see a person's own key."""
         moved = self.l0_sensitivity * self.linf_sensitivity
         noise = events.DiscreteLaplace(scale=self.scale, sensitivity=moved)
         return noise + events.Approximate(epsilon=0, delta=self.delta)
 
     @property
     def delta(self) -> Real:
-        """The probability that some key of one person alone shows; rounded up."""
+        """The probability that some key of only one person is released, rounded up."""
         return _laplace_delta(
             checks.exact("scale", self.scale),
             self.threshold - self.linf_sensitivity,
@@ -228,7 +228,7 @@ class ThresholdedLaplace(ThresholdedNoise):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThresholdedGaussian(ThresholdedNoise):
-    r"""Release count + Z for each key somebody has, Z normal and rounded, where it is high enough.
+    r"""Release count + Z for each present key, Z normal and rounded, if it reaches the threshold.
 
     Source: Wilkins, Kifer, Zhang, Karrer 2024 (the Gaussian sparse histogram); the
     proof in docs/proofs/keys.md, section 3.
@@ -240,8 +240,8 @@ class ThresholdedGaussian(ThresholdedNoise):
     threshold, l0_sensitivity, linf_sensitivity
         As for `ThresholdedLaplace`; l0_sensitivity at most 1000.
     epsilon
-        Where it is given, `event` states the exact delta at it, for one release; by default the
-        event is the noise and the chance to see a person's own key, which composes better.
+        If given, `event` states the exact delta at it, for one release. By default the event is the
+        noise and the chance to see a person's own key, which composes better.
 
     Examples
     --------
@@ -270,8 +270,8 @@ class ThresholdedGaussian(ThresholdedNoise):
     ) -> ThresholdedGaussian:
         """Make the noise, then the least threshold, that keep a guarantee with a delta.
 
-        For ZCDP and GDP the delta is all the threshold's. For ApproxDP, half of it leaves the
-        threshold room; other shares change both numbers by a few per cent.
+        For ZCDP and GDP the whole delta goes to the threshold. For ApproxDP half of it does; other
+        shares change both numbers by a few percent.
 
         Parameters
         ----------

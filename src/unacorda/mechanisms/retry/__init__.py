@@ -1,4 +1,4 @@
-"""Running again: mechanisms that never fail, and the best of a random number of runs."""
+"""Repeated runs: mechanisms that never fail, and the best of a random number of runs."""
 
 # SPDX-License-Identifier: Apache-2.0
 

@@ -1,9 +1,9 @@
 r"""Private selection: the best of a random number of runs.
 
-It is how hyper-parameters are tuned privately: a run draws one candidate setting, trains with it
-and scores the result, all of it under differential privacy. Running it K times and keeping the
-best costs little more than one run, however large K may be, as long as K is random, drawn apart
-from the data, and never shown: of a known K the cost would grow with K.
+It serves to tune hyperparameters privately: a run draws one candidate setting, trains with it and
+scores the result, all under differential privacy. Running it K times and keeping the best costs
+little more than one run, even for large K, if K is random, independent of the data, and never
+shown. For a known K the cost would grow with K.
 
 K is drawn exactly. The ratios of neighboring probabilities are rational, (p + q j) / (r + s j), j
 = 0, 1, ...; K is the least k with U total < 1 + r_0 + r_0 r_1 + ... + r_0 ... r_{k-1}, U a uniform
@@ -55,7 +55,7 @@ _MOST: Final = 1 << 20
 def draw_tries(event: NegativeBinomialTries | PoissonTries, *, bits: RandomBits) -> int:
     """One draw of K, of exactly the law that the event names.
 
-    Without a cap it takes a time in proportion to what it draws, with one it does not.
+    Without a cap its time is proportional to K; with a cap it is not.
 
     >>> from unacorda.bits import SeededBits
     >>> from unacorda.privacy.events import Pure
@@ -203,14 +203,14 @@ class BestOf:
     Parameters
     ----------
     event
-        `NegativeBinomialTries` or `PoissonTries` around the event of **one run**, which must
-        cover the candidate and its score together: the score is noisy, never the true one. Both
-        fix the law of K, and a cap on it where it has one. Under pure runs of epsilon the
-        geometric law (shape 1) costs at most 3 epsilon, the logarithmic one (shape 0) 2
-        epsilon; other runs are priced by their curves.
+        `NegativeBinomialTries` or `PoissonTries` around the event of **one run**, which must cover
+        the candidate and its score together: the score is noisy, never the true one. Both determine
+        the distribution of K, and a cap if any. For pure runs of epsilon the geometric distribution
+        (shape 1) costs at most 3 epsilon, the logarithmic one (shape 0) 2 epsilon; other runs are
+        priced by their curves.
     pad
-        Always make as many runs as the cap, of which the first K count, so that the time says
-        nothing of K; without it the time does, which no event covers.
+        Always make as many runs as the cap, of which the first K count, so that the time does not
+        reveal K. Otherwise the time does, and no event covers that.
 
     Examples
     --------
@@ -241,7 +241,7 @@ class BestOf:
 
     @property
     def mean(self) -> float:
-        """How many runs count in the mean, to within rounding, and without the cap.
+        """The mean number of runs, up to rounding, without the cap.
 
         >>> from unacorda import events
         >>> tries = events.NegativeBinomialTries(event=events.Pure(epsilon=1), shape=1, stop=0.01)
@@ -259,25 +259,25 @@ class BestOf:
     def release(
         self, run: Run[tuple[Candidate, Number]], *, bits: RandomBits | None = None
     ) -> tuple[Candidate, Number] | None:
-        """Release the best of the runs' pairs (candidate, score), or None where there was no run.
+        """Release the best of the runs' pairs (candidate, score), or None if there was no run.
 
-        No run occurs only under `PoissonTries`. What a run raises is raised: whether it does must
-        be as private as its output, so catch what the data can cause and return the candidate with
-        the score -inf.
+        Only `PoissonTries` can have no run. An exception of a run is passed on, and whether it
+        occurs must be as private as the output. So catch errors that the data can cause, and return
+        the candidate with the score -inf.
 
         Parameters
         ----------
         run
-            Called with ``bits=`` as often as K says. It takes all its randomness from there, and
-            its pair costs the event's inner event. A higher score is better, the earliest of equal
-            ones wins, and NaN is below every number.
+            A function that is called K times with ``bits=``. It must take all its randomness from
+            there, and its pair costs the event's inner event. A higher score is better, the
+            earliest of equal ones wins, and NaN is below every number.
         bits
             By default a secure source.
 
         Raises
         ------
         InvalidParameter
-            For what is no such pair.
+            For a result that is not such a pair.
         """
         source = bits or _SECURE
         tries = draw_tries(self.event, bits=source)
@@ -318,9 +318,9 @@ class Run(Protocol[Output_co]):
 
 
 def number_of(argument: str, value: object) -> Number:
-    """A score or a loss as Python compares it exactly; -0.0 is 0.0.
+    """A score or a loss for exact comparison; -0.0 is 0.0.
 
-    Raises InvalidParameter, which names its type alone, for what is no real number.
+    Raises InvalidParameter, which names only the type, for a value that is not a real number.
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         kind = type(value).__name__

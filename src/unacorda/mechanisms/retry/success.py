@@ -1,11 +1,11 @@
-r"""Mechanisms that never fail: by falling back, or by trying again.
+r"""Mechanisms that never fail, by a fallback or by repetition.
 
-Falling back, a mechanism runs once, and where the loss is too high does without privacy. Trying
-again, it runs until a private test accepts the loss. The test accepts a run whose loss is at most
-the limit, and one that is j sensitivities above it with a probability a(j) that falls to 0 by steps
-of e^-epsilon, as fast as (epsilon, delta)-DP of an accepted run allows. What is known is to add
-truncated Laplace noise to the loss; its tail lies on both sides, so it accepts losses twice as far
-above the limit.
+With a fallback, a mechanism runs once, and if the loss is too high, answers without privacy. With
+repetition, it runs until a private test accepts the loss. The test accepts a run whose loss is at
+most the limit. A run j sensitivities above it is accepted with probability a(j), which falls to 0
+by steps of e^-epsilon, as fast as (epsilon, delta)-DP of an accepted run allows. The known method
+adds truncated Laplace noise to the loss; it has tails on both sides, so it accepts losses twice as
+far above the limit.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -49,12 +49,12 @@ _LEAST_DELTA: Final = Fraction(1, 1 << 80)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbsorbFailure:
-    r"""Run a mechanism once; where its loss exceeds the limit, answer without privacy.
+    r"""Run a mechanism once; if its loss exceeds the limit, answer without privacy.
 
-    The bound `failure` is yours to prove, from the mechanism's own tail, for the worst dataset:
-    the share of failures seen on this one is no such bound, and without one there is no privacy.
-    The release is (epsilon, delta + (1 + e^epsilon) failure)-DP, and no smaller delta will do,
-    since which outputs are good depends on the data; the loss itself may be anything.
+    You must prove the bound `failure` from the mechanism's tail, for the worst dataset. The share
+    of failures on one dataset is not such a bound, and without one there is no privacy. The release
+    is (epsilon, delta + (1 + e^epsilon) failure)-DP, and this delta is tight, since the set of good
+    outputs depends on the data. The loss can be any function.
 
     Parameters
     ----------
@@ -111,13 +111,13 @@ class AbsorbFailure:
         fallback: Callable[[], Output],
         bits: RandomBits | None = None,
     ) -> Output:
-        """The run's output, or where its loss is above the limit what the fallback returns.
+        """The run's output, or the fallback's if the loss is above the limit.
 
         run: called once, with ``bits=``; ``functools.partial(mechanism.release, data)`` is one.
-        loss: of an output, on the data; nothing of it leaves. NaN is above every limit. fallback:
-        called only where it is needed; it may look at the data as it likes.
-        The time may show that it was needed: the delta covers this too. What the three callables
-        raise is raised, and the guarantee covers it only where they raise on no input.
+        loss: of an output, on the data; it is not released. NaN is above every limit. fallback:
+        called only if needed; it may use the data without restriction. The time may reveal that it
+        was needed; the delta covers this too. Exceptions of the three callables are passed on, and
+        the guarantee holds only if they never raise.
         """
         output = run(bits=bits or _SECURE)
         return fallback() if too_high(loss(output), checks.exact("limit", self.limit)) else output
@@ -125,7 +125,7 @@ class AbsorbFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionOnSuccess:
-    r"""Run a mechanism again until a private test finds its loss low: no output has a high one.
+    r"""Run a mechanism until a private test finds its loss low, so that no output has a high one.
 
     With e and d the sums of both epsilons and of both deltas, N the rounds and b the failure, the
     release is (e + ln R, d (1 - b^N)/(1 - b) + b^N)-DP, where R is at most e^e + d/(1 - b) and
@@ -138,15 +138,13 @@ class ConditionOnSuccess:
     test
         Of one test, both above 0.
     sensitivity
-        By how much the loss of one and the same output can move between neighbors, rounding
-        included.
+        The sensitivity of the loss of a fixed output, including rounding.
     limit
-        The loss from which on a run can be refused.
+        The loss above which a run can be rejected.
     failure
         A proved upper bound b of the probability that the loss of one run exceeds the limit,
-        **on every input**. It is yours to prove, from the mechanism's own tail, for the worst
-        dataset: the share of failures seen on this one is no such bound, and without one there
-        is no privacy.
+        **on every input**. You must prove it from the mechanism's tail, for the worst dataset. The
+        share of failures on one dataset is not such a bound, and without one there is no privacy.
     rounds
         How many runs are made at most, N.
 

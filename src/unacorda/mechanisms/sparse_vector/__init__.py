@@ -1,4 +1,4 @@
-"""The sparse vector technique: which questions of a stream pass a threshold."""
+"""The sparse vector technique: which questions of a stream exceed a threshold."""
 
 # SPDX-License-Identifier: Apache-2.0
 

@@ -19,14 +19,14 @@ P(a) = sum over rho of p(rho) prod_below P(nu < y_i) prod_above P(nu >= y_i), or
 where a gap is released. Let n' be the neighbor's integers and put rho + D for rho in its sum:
 y'_i = y_i + d_i with d_i = D - (n'_i - n_i) in [0, 2 D]. Then p(rho) <= e^{D / s_T} p(rho + D);
 P(nu < y_i) <= P(nu < y'_i); and P(nu >= y) <= e^{d / s} P(nu >= y + d),
-P(nu = y) <= e^{d / s} P(nu = y + d) for d >= 0, which is all that is asked of the noise. So
-P(a) <= e^{D / s_T + 2 c D / s_Q} P'(a). Monotone: where all n'_i >= n_i, d_i <= D in the same
-proof; where all n'_i <= n_i do not shift rho, and d_i = n_i - n'_i is in [0, D]: the price is then
-e_Q alone. QED
+P(nu = y) <= e^{d / s} P(nu = y + d) for d >= 0; no other property of the noise is needed. So P(a)
+<= e^{D / s_T + 2 c D / s_Q} P'(a). Monotone: where all n'_i >= n_i, d_i <= D in the same proof;
+where all n'_i <= n_i do not shift rho, and d_i = n_i - n'_i is in [0, D]: the price is then e_Q
+alone. QED
 
-Every shift goes up, so noise on one side serves as well as Laplace noise of the same scale, with
-half its variance (Liu, Wang, Liu, Li, Chen 2024). The noise of each scale s has variance about
-s^2, and e_T : e_Q = 1 : (2 c)^{2/3} (monotone c^{2/3}) makes the sum of both variances least.
+Every shift is upward, so one-sided noise suffices in place of Laplace noise of the same scale, with
+half its variance (Liu, Wang, Liu, Li, Chen 2024). The noise of each scale s has variance about s^2,
+and e_T : e_Q = 1 : (2 c)^{2/3} (monotone c^{2/3}) makes the sum of both variances least.
 
 Source: Lyu, Su, Li 2017, arXiv:1603.01699, Algorithm 7; Liu et al. 2024,
 arXiv:2407.20068 (exponential noise); Ding, Wang, Xiao, Wang, Zhang, Kifer 2023, arXiv:2012.01592
@@ -88,7 +88,7 @@ def grid_for(*, sensitivity: Fraction, noise: Fraction, grid_log2: int | None) -
 
 
 def check_noise(scale: Fraction, *, epsilon: Fraction, grid_log2: int | None) -> None:
-    """Raise InvalidParameter where noise of a scale in steps is more than the samplers offer."""
+    """Raise InvalidParameter if noise of a scale in steps is beyond the samplers."""
     if scale > LARGEST_RATIO:
         name, value = ("epsilon", epsilon) if grid_log2 is None else ("grid_log2", grid_log2)
         raise InvalidParameter(name, value, expected="noise of at most 2^40 grid steps")
@@ -198,9 +198,9 @@ class Comparison:
         return math.ldexp(steps, self.grid_log2)
 
     def half_width(self, confidence: checks.Number, *, queries: int, levels: int) -> float:
-        """How far from the threshold all of `queries` questions are answered rightly, rounded up.
+        """The distance from the threshold at which `queries` answers are correct, rounded up.
 
-        levels: how many threshold noises are drawn at most.
+        levels: the most threshold noises that are drawn.
         """
         miss = 1 - checks.exact("confidence", confidence)
         if not 0 < miss < 1:

@@ -1,7 +1,7 @@
-"""A sparse vector mechanism at work: fed one question at a time, until it has said enough.
+"""A running sparse vector mechanism, which takes one question at a time until it stops.
 
-The threshold noise lives in such an object and nowhere else. Two holders of one noise would give
-more answers than were paid for, so there are no copies, no pickles and no use after a fork.
+Only such an object has the threshold noise. Two holders of one noise would give more answers than
+were paid for, so it cannot be copied, pickled or used after a fork.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -46,8 +46,8 @@ def search(
 ) -> tuple[Integers, Integers]:
     """The indices of the first `count` questions found above, and their gaps in steps.
 
-    refresh: a new level is drawn after each. No question after the last found is looked at beyond
-    its chunk, so the time taken says no more than the indices do.
+    refresh: a new level is drawn after each. No question beyond the chunk of the last one found is
+    read, so the time reveals no more than the indices.
     """
     levels = comparison.draw_levels(1, bits)
     found: list[int] = []
@@ -75,7 +75,7 @@ def search(
 
 
 def first_above(comparison: Comparison, values: NDArray[Any], *, bits: RandomBits) -> Integers:
-    """Of many streams, one a row, each heard until one question is above: its index, or -1.
+    """For many streams, one per row, the index of the first question above, or -1.
 
     Every row has a level of its own and fresh noise, as in `search` with a count of 1.
     """
@@ -95,7 +95,7 @@ def first_above(comparison: Comparison, values: NDArray[Any], *, bits: RandomBit
 
 @final
 class ThresholdStream(NonCopyable):
-    """Says of one question after the other whether it is above the threshold.
+    """Answers for one question after the other whether it is above the threshold.
 
     Made by the `start` of `SparseVector`; safe to use from several threads.
     """
@@ -139,17 +139,17 @@ class ThresholdStream(NonCopyable):
     def ask(self, value: Question) -> bool:
         """Whether the question of this value is found above the threshold.
 
-        value: the exact answer, a number of any size; what is none counts as 0, and values end at
-        2^60 grid steps. Raises StreamStopped after the last answer above the threshold and in a
-        forked process; InvalidParameter for several values at once.
+        value: the exact answer, a number of any size; other values count as 0, and values are
+        clamped at 2^60 grid steps. Raises StreamStopped after the last answer above the threshold
+        and in a forked process, and InvalidParameter for several values together.
         """
         return self._gap(value) is not None
 
     def ask_with_gap(self, value: Question) -> float | None:
-        """How far the question is found above the threshold, or None where it is not.
+        """The noisy gap of the question above the threshold, or None if it is below.
 
-        It costs no more than `ask`. The noise in it has mean 0 over all questions, but those found
-        above are found high: a gap, taken alone, tends to be too large.
+        It costs no more than `ask`. Its noise has mean 0 over all questions, but the selected ones
+        tend to have upward noise, so a gap tends to be too large.
         """
         gap = self._gap(value)
         return None if gap is None else float(float_multiples([gap], self._comparison.grid_log2)[0])
@@ -182,7 +182,7 @@ class ThresholdStream(NonCopyable):
 
 @final
 class NumericStream(NonCopyable):
-    """Answers those questions of a stream with a number that are above the threshold.
+    """Answers the questions of a stream that are above the threshold, with a number.
 
     Made by `NumericSparse.start`; safe to use from several threads.
     """
@@ -205,7 +205,7 @@ class NumericStream(NonCopyable):
         return self._search.stopped
 
     def ask(self, value: Question) -> float | None:
-        """The value with fresh noise where it is found above the threshold, else None.
+        """The value with fresh noise if it is found above the threshold, else None.
 
         Values and refusals as for `ThresholdStream.ask`.
         """

@@ -1,8 +1,8 @@
 r"""Sparse vector: find the first question, or the first c, above a threshold.
 
-Of a stream of questions, each a number that one unit moves by at most `sensitivity`, only those
-found above the threshold are paid for, not those found below it. Questions may be chosen after
-seeing earlier answers. The noise, its grid and the proof stand in `comparison`.
+The questions of a stream are numbers with at most the given `sensitivity`. Only those found above
+the threshold cost budget, not those below it. Questions may be chosen adaptively. `comparison` has
+the noise, its grid and the proof.
 
 Two ways to c answers, `refresh=False` and `refresh=True`:
 
@@ -23,20 +23,20 @@ interval of length e_T + 2 e. So it has bounded range and not only pure privacy,
 mechanism does, and a run with the noise of the general case has the event `Exponential(epsilon)`,
 in zCDP a quarter of `Pure(epsilon)`. `refresh=True` uses this.
 
-Noise is one-sided and geometric. Normal noise has a loss without bound at one answer above, so each
-question it hears must be paid for, while whatever noise loses at most e at one answer,
-P(nu >= y) <= e^e P(nu >= y + d), has a tail no lighter than the geometric one used here,
-P(nu >= y + k d) >= e^{-k e} P(nu >= y).
+Noise is one-sided and geometric. With normal noise the loss of one answer above is unbounded, so
+every question would cost budget. Any noise with a loss of at most e at one answer, P(nu >= y) <=
+e^e P(nu >= y + d), has a tail no lighter than the geometric one used here, P(nu >= y + k d) >=
+e^{-k e} P(nu >= y).
 
 **Numeric sparse vector.** A `SparseVector` search decides which questions are answered, and each of
 them is released with fresh noise of its own. The noisy value that was compared is never released:
 it holds the threshold noise only against the level, and alone it would tell what the comparison
 must hide.
 
-The event is the composition of the search and the `count` answers, so the accountant sees the
-noise of the answers as it is. Where they interleave, the search is an interactive mechanism; that
-prices compose all the same is the theorem of Vadhan and Wang 2021, arXiv:2105.14427 (pure DP),
-Lyu, NeurIPS 2022 (Renyi), and Vadhan and Zhang 2023, arXiv:2207.08335 (trade-off curves).
+The event is the composition of the search and the `count` answers, so the accountant knows the
+noise of the answers. When they interleave, the search is an interactive mechanism. Prices compose
+also then, by theorems of Vadhan and Wang 2021, arXiv:2105.14427 (pure DP), Lyu, NeurIPS 2022
+(Renyi), and Vadhan and Zhang 2023, arXiv:2207.08335 (trade-off curves).
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -88,22 +88,22 @@ class SparseVector(PureCalibrated):
     Parameters
     ----------
     epsilon
-        Of all answers together under pure privacy.
+        The cost of all answers together under pure privacy.
     sensitivity
-        By how much any one question can move between neighbors, above 0.
+        The sensitivity of any one question, above 0.
     threshold
         Public.
     count
-        How many answers above are given before it stops, 1 (AboveThreshold) or more.
+        The number of answers above before it stops, 1 (AboveThreshold) or more.
     monotone
-        Between two given neighbors all questions move the same way, as counts do where a person
-        is added or removed (but not where one is replaced).
+        Whether all questions change in the same direction between two given neighbors, as counts do
+        if a person is added or removed (but not if one is replaced).
     refresh
         Draw the threshold noise afresh after each answer (see the module for which is better):
         monotone questions then get the noise of the general case and the smaller event.
     grid_log2
-        Values count as multiples of 2^grid_log2, rounded down, by default about a millionth of
-        the sensitivity.
+        Values are rounded down to multiples of 2^grid_log2, by default about a millionth of the
+        sensitivity.
 
     Examples
     --------
@@ -171,7 +171,7 @@ class SparseVector(PureCalibrated):
         return self.comparison.deviation
 
     def start(self, *, bits: RandomBits | None = None) -> ThresholdStream:
-        """Start a stream that is fed one question at a time and stops after `count` answers above.
+        """Start a stream that takes one question at a time and stops after `count` answers above.
 
         Parameters
         ----------
@@ -188,8 +188,8 @@ class SparseVector(PureCalibrated):
         Parameters
         ----------
         values
-            One dimension, integers or floats of at most 64 bits. NaN counts as 0, infinities as
-            2^60 grid steps, where values end.
+            One dimension, integers or floats of at most 64 bits. NaN counts as 0; values are
+            clamped at 2^60 grid steps.
         bits
             By default a secure source.
 
@@ -203,9 +203,10 @@ class SparseVector(PureCalibrated):
     def release_with_gap(
         self, values: ArrayLike, *, bits: RandomBits | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Release the same indices, and how far each is found above, at no further cost.
+        """Release the same indices and their noisy gaps above the threshold, at no further cost.
 
-        The noise in a gap has mean 0 over all questions, but those found above are found high.
+        The noise in a gap has mean 0 over all questions, but the selected ones tend to have upward
+        noise.
 
         Source: Ding, Wang, Xiao, Wang, Zhang, Kifer 2023, arXiv:2012.01592 (the free gap).
 
@@ -226,9 +227,10 @@ class SparseVector(PureCalibrated):
         return found, float_multiples(gaps.tolist(), comparison.grid_log2)
 
     def error_bound(self, confidence: checks.Number, *, queries: int) -> float:
-        """Compute a half width: `queries` questions as far from the threshold are answered rightly.
+        """Compute the distance from the threshold at which `queries` answers are correct.
 
-        All of them together, up to the stop, with probability `confidence` or more; rounded up.
+        This holds for all of them up to the stop, with probability `confidence` or more; rounded
+        up.
 
         Parameters
         ----------
@@ -264,7 +266,7 @@ class NumericSparse(PureCalibrated):
     Parameters
     ----------
     epsilon
-        Of everything; of the search alone where `answers` are given.
+        The total cost; only that of the search if `answers` are given.
     answers
         The noise of an answer, an additive mechanism for one number whose sensitivity is at
         least that of the questions.

@@ -42,7 +42,7 @@ class Event:
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     def __eq__(self, other: object) -> bool:
-        """Whether accountants read the same numbers, a float as the decimal that it prints as.
+        """Whether accountants see the same numbers, with a float as the decimal that it prints as.
 
         So the float 0.5 is Fraction(1, 2), but 0.1 is not Fraction(0.1), its binary value, though
         Python finds these equal. The order of a composition does not matter.
@@ -60,7 +60,7 @@ class Event:
         return hash((type(self), *[_hashed(getattr(self, name)) for name in names]))
 
     def __add__(self, other: Event) -> Event:
-        """Both events, on the same data, the later perhaps chosen after seeing the earlier."""
+        """Both events on the same data, the second perhaps chosen adaptively."""
         return compose([self, other])
 
     def __radd__(self, other: object) -> Event:
@@ -131,7 +131,7 @@ class Event:
         steps
             How many there are, 1 or more.
         uses
-            In how many of them a unit takes part, exactly; from 1 to `steps`.
+            The exact number of them in which a unit takes part, from 1 to `steps`.
 
         Raises
         ------
@@ -201,7 +201,7 @@ class _Growing(Event):
 class Composed(_Growing):
     """Several different events, or Repeated ones, on the same data; written ``first + second``.
 
-    Neither the grouping nor the order matters to equality, and equal events are counted.
+    Grouping and order do not matter for equality, and equal events are counted.
 
     Parameters
     ----------
@@ -347,7 +347,7 @@ class ReplacementSampled(Event):
 class RandomAllocation(Event):
     """The event at each of several steps, where each unit takes part in some of them.
 
-    The steps of a unit are drawn uniformly, apart from those of others; balls and bins.
+    The steps of a unit are drawn uniformly and independently of those of others; balls and bins.
 
     Parameters
     ----------
@@ -383,7 +383,7 @@ class RandomAllocation(Event):
 class Shuffled(Event):
     """The event as the local report of each person, released in random order.
 
-    All reports are of one randomizer, which is not chosen after seeing some of them.
+    All reports use one randomizer, which must not be chosen after seeing some of them.
 
     Parameters
     ----------
@@ -425,7 +425,7 @@ def compose(events: Iterable[Event], *, count: int = 1) -> Event:
     Raises
     ------
     InvalidParameter
-        For no events and for what is no event.
+        For no events, and for a value that is not an event.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The numbers of events: kept as given, and refused where they mean nothing."""
+"""The numbers of events: kept as given, and refused if they are invalid."""
 
 # SPDX-License-Identifier: Apache-2.0
 

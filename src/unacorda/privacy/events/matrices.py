@@ -19,8 +19,8 @@ __all__ = ["CyclicPoissonSampled", "MatrixFactorization", "TreeAggregation"]
 class MatrixFactorization(Event):
     r"""Release C x + Z, Z with independent N(0, sigma^2) entries, and what is computed from it.
 
-    Row t of x is the sum of what units give at step t, each at most 1 in l2 norm. C, the encoder,
-    is lower triangular. Where a unit is replaced, what both give counts.
+    Row t of x is the sum of the units' contributions at step t, each at most 1 in the l2 norm. C,
+    the encoder, is lower triangular. If a unit is replaced, the contributions of both count.
 
     Source: Denisov, McMahan, Rush, Smith, Thakurta 2022; Choquette-Choo et al. 2023.
 
@@ -29,7 +29,7 @@ class MatrixFactorization(Event):
     noise_multiplier
         sigma over that 1, above 0.
     encoder
-        Its first column where it is a Toeplitz matrix (zeros follow), or its rows, row i of i + 1
+        Its first column if it is a Toeplitz matrix (zeros follow), or its rows, row i with i + 1
         numbers.
     steps
         Rows of x.
@@ -86,10 +86,10 @@ class MatrixFactorization(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CyclicPoissonSampled(Event):
-    """A banded matrix mechanism whose step t samples from group t mod `separation` alone.
+    """A banded matrix mechanism whose step t samples only from group t mod `separation`.
 
-    Units are split into `separation` groups before and apart from the data; each step holds every
-    unit of its group independently.
+    Units are split into `separation` groups beforehand, independently of the data; each step
+    samples the units of its group independently.
 
     Source: Choquette-Choo, Ganesh et al. 2023, Theorem 4 (BandMF).
 
@@ -131,7 +131,7 @@ class TreeAggregation(Event):
     Parameters
     ----------
     noise_multiplier
-        sigma over the l2 norm of what a unit gives at one step, above 0.
+        sigma over the l2 norm of a unit's contribution at one step, above 0.
     steps
         Leaves of the tree.
     participations

@@ -166,7 +166,7 @@ class TruncatedLaplace(Event):
 
     f moves by at most Delta.
 
-    Where the supports of neighboring tables part, anything is learned: that is a delta.
+    Outside the common support of neighboring tables an output reveals everything; that is a delta.
 
     Source: Geng, Ding, Guo, Kumar 2020, Definition 3.
 
@@ -200,7 +200,7 @@ class TruncatedLaplace(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GaussianMixture(Event):
-    r"""Gaussian noise where the unit moves f by a random amount that is not released.
+    r"""Gaussian noise if the unit changes f by a random amount that is not released.
 
     The unit in the table gives N(shift, sigma^2) with shift drawn from `shifts` by `weights`;
     without it, N(0, sigma^2). A vector f of l2 norm at most the shift is covered.

@@ -1,4 +1,4 @@
-"""Promises: mechanisms of which a bound on the loss is known."""
+"""Mechanisms that are known only by a bound on their privacy loss."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -70,7 +70,7 @@ class Exponential(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pure(Event):
-    """Any mechanism of which only epsilon-DP is known.
+    """Any mechanism that is only known to be epsilon-DP.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Pure(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Approximate(Event):
-    """Any mechanism of which only (epsilon, delta)-DP is known.
+    """Any mechanism that is only known to be (epsilon, delta)-DP.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ class Approximate(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ZeroConcentrated(Event):
-    """Any mechanism of which only (delta-approximate) rho-zCDP is known.
+    """Any mechanism that is only known to be (delta-approximate) rho-zCDP.
 
     Parameters
     ----------
