@@ -9,6 +9,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,39 @@ import pytest
 REFERENCES = Path(__file__).parents[1] / "docs" / "_extensions" / "references.py"
 HEADING = re.compile(r"^(\w+)\n-{3,}\n", re.MULTILINE)
 ITEM = re.compile(r"^[*\w][*\w, ]*$", re.MULTILINE)
+SOURCES = re.compile(r"^(Source|Bound|Statement|Edges): .*", re.MULTILINE)
+VERB = re.compile(
+    r"(Add|Aggregate|Answer|Append|Ask|Choose|Close|Compute|Draw|Estimate|Find|Give|Group|Join|"
+    r"Keep|List|Open|Project|Read|Return|Sample|Test|Turn|Verify|Write)\b"
+)
+"""The first word of the docstring of a method."""
+
+LOOSE = re.compile(r"\bRaises [A-Z]|(?:^|[;.] )[a-z]\w*(?:, \w+)*: (?!`)", re.MULTILINE)
+"""Arguments and errors that are described in running text."""
+
 NOT_ARGUMENTS = {"Query.agg": {"unnamed"}, "Watched": {"_hook"}}
 """What stands in a signature for the sake of a message, or of the class itself."""
 
 
+def stated(table: str) -> dict[str, str]:
+    """A table of the reference: of modules, or of classes whose objects calls return."""
+    for node in ast.parse(REFERENCES.read_text()).body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == table:
+            found: dict[str, str] = ast.literal_eval(node.value)
+            return found
+    raise AssertionError(f"the reference has no {table}")
+
+
 def rooms() -> list[str]:
     """The modules of which the reference has pages."""
-    for node in ast.parse(REFERENCES.read_text()).body:
-        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "ROOMS":
-            return list(ast.literal_eval(node.value))
-    raise AssertionError("the reference names no modules")
+    return list(stated("ROOMS"))
+
+
+def returned() -> Iterator[tuple[str, type, list[str]]]:
+    """The classes whose objects calls return, with the members that are for callers."""
+    for path, members in stated("RETURNED").items():
+        module, _, name = path.rpartition(".")
+        yield name, getattr(importlib.import_module(module), name), members.split()
 
 
 def public() -> Iterator[tuple[str, Any]]:
@@ -97,6 +121,50 @@ def faults(name: str, found: Any) -> list[str]:
     return wrong
 
 
+def class_faults(name: str, found: type, members: list[str]) -> list[str]:
+    """What is missing in the docstring of a class whose objects calls return."""
+    text = inspect.getdoc(found) or ""
+    parts, wrong = sections(text), []
+    known = {one.name for one in fields(found)} if is_dataclass(found) else set()
+    shown = {one for one in known if not one.startswith("_")}
+    if ">>> " not in parts.get("Examples", ""):
+        wrong.append(f"{name}: it has no section Examples")
+    if shown and "Attributes" not in parts:
+        wrong.append(f"{name}: it has no section Attributes")
+    elif strange := {
+        one for one in described(parts.get("Attributes", "")) - known if not hasattr(found, one)
+    } - {""}:
+        wrong.append(f"{name}: it has no attribute {', '.join(sorted(strange))}")
+    return wrong + [fault for one in members for fault in member_faults(name, found, one)]
+
+
+def member_faults(name: str, owner: type, member: str) -> list[str]:
+    """What is missing in the docstring of a member: the parts of NumPy's form, and a first verb."""
+    one = inspect.getattr_static(owner, member)
+    function = getattr(one, "__func__", getattr(one, "fget", one))
+    full, text = f"{name}.{member}", inspect.getdoc(function) or ""
+    parts, wrong = sections(text), faults(f"{name}.{member}", function)
+    if LOOSE.search(SOURCES.sub("", before(text))):
+        wrong.append(f"{full}: arguments or errors are described outside of a section")
+    if isinstance(one, property):
+        return wrong
+    if not VERB.match(text):
+        wrong.append(f"{full}: its first word is no verb of the list")
+    if arguments(function) - NOT_ARGUMENTS.get(function.__qualname__, set()) and (
+        "Parameters" not in parts
+    ):
+        wrong.append(f"{full}: it does not describe its arguments")
+    if inspect.signature(function).return_annotation != "None" and "Returns" not in parts:
+        wrong.append(f"{full}: it does not describe what it returns")
+    return wrong
+
+
+def before(text: str) -> str:
+    """The text before the first section."""
+    first = HEADING.search(text)
+    return text if first is None else text[: first.start()]
+
+
 def test_a_method_without_words_for_its_arguments_is_seen() -> None:
     class First:
         def stated(self, a: int) -> int:
@@ -162,10 +230,8 @@ def test_every_public_name_says_its_arguments_and_has_an_example() -> None:
 
 @pytest.mark.long
 def test_methods_describe_the_arguments_that_they_have() -> None:
-    from unacorda.ledger.ledger import Ledger
-    from unacorda.query.plan.query import Query
-
-    owners = [*public(), ("Query", Query), ("Ledger", Ledger)]
+    whole = [(name, one) for name, one, _ in returned() if name in {"Query", "Ledger"}]
+    owners = [*public(), *whole]
     classes = [(name, one) for name, one in owners if inspect.isclass(one)]
     found = [(one, *each) for name, one in classes for each in methods(name, one)]
     assert len(found) > 300
@@ -176,3 +242,44 @@ def test_methods_describe_the_arguments_that_they_have() -> None:
         if not is_described(one, method)
     ]
     assert wrong == []
+
+
+def test_a_returned_object_that_is_not_described_is_seen() -> None:
+    @dataclass
+    class Returned:
+        """The answer.
+
+        value: a number.
+        """
+
+        value: int
+
+        @property
+        def half(self) -> float:
+            """Half of it. Raises InvalidParameter where it is odd."""
+            return self.value / 2
+
+        def plus(self, other: int) -> int:
+            """The sum.
+
+            other: a number.
+            """
+            return self.value + other
+
+    outside = "arguments or errors are described outside of a section"
+    assert class_faults("R", Returned, ["half", "plus"]) == [
+        "R: it has no section Examples",
+        "R: it has no section Attributes",
+        f"R.half: {outside}",
+        f"R.plus: {outside}",
+        "R.plus: its first word is no verb of the list",
+        "R.plus: it does not describe its arguments",
+        "R.plus: it does not describe what it returns",
+    ]
+
+
+@pytest.mark.long
+def test_what_calls_return_is_described() -> None:
+    known = list(returned())
+    assert len(known) > 20
+    assert [fault for each in known for fault in class_faults(*each)] == []

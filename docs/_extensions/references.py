@@ -69,8 +69,8 @@ RETURNED = {
         "standard_errors z p_values to_dicts to_pandas"
     ),
     "unacorda.ledger.ledger.Ledger": (
-        "datasets account open_account open_sub_account open_sub_accounts sub_accounts open_split "
-        "splits change_limit limit spent remaining entries verify durable close"
+        "datasets account open_account open_sub_account open_sub_accounts sub_accounts splits "
+        "change_limit limit spent remaining entries verify durable close"
     ),
     "unacorda.ledger.ledger.SubAccount": "account limit spent remaining durable close",
     "unacorda.server.remote.RemoteQuery": (

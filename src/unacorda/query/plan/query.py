@@ -350,8 +350,8 @@ class Query:
 
         `labs.per_person(highest=unacorda.max_("value"), ever=unacorda.any_("test = 'smoke'"))`. No
         row is dropped or sampled, however many a person has. The values are exact, and the noise is
-        that of one row per person. Steps before this one are about rows, and steps after it about
-        people: their columns are these values and the id.
+        that of one row per person. Steps before this one are about rows. Steps after it are about
+        people, whose columns are these values and the id.
 
         Parameters
         ----------
