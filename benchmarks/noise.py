@@ -84,7 +84,7 @@ def diffprivlib_releases() -> dict[str, Release]:
     def each(mechanism: Any) -> Release:
         return lambda x: [mechanism.randomise(value) for value in x.tolist()]
 
-    # Its Gaussians take epsilon and delta; the time does not hang on the scale that follows.
+    # Its Gaussians take epsilon and delta; the time does not depend on the scale that follows.
     return {
         "discrete Laplace": each(mechanisms.Geometric(epsilon=1 / SCALE, sensitivity=1)),
         "discrete Gaussian": each(

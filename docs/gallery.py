@@ -381,7 +381,7 @@ PICTURES: dict[str, Callable[[], Any]] = {
 
 def draw(name: str, folder: Path) -> Path:
     """Draw one picture and return its file."""
-    global BITS  # noqa: PLW0603  # anew for each, so that no picture hangs on those before it
+    global BITS  # noqa: PLW0603  # anew for each, so that no picture depends on those before it
     BITS = SeededBits(2026)
     with mpl.rc_context(STYLE):
         figure = PICTURES[name]().figure

@@ -3,11 +3,11 @@
     python examples/clipping.py [--people 20000] [--picture clipping.svg]
 
 Made-up people say yes or no, with log odds -1 + x0 - x1 / 2; features are skewed. Noisy stochastic
-gradient descent with clipped gradients fits them at several clips, and `LogisticRegression`, which
-gives little weight to those whose features lie far out, at the same budget. A small clip bends the
-coefficients, and no number of people mends it; a large one brings noise. Which clip is harmless is
-not known beforehand, and to look at the data for it costs budget. Weights that hang on the features
-alone bend nothing. Needs `pip install 'unacorda[inference,plots]'`.
+gradient descent with clipped gradients fits them at several clips. `LogisticRegression`, which
+gives less weight to people with extreme features, fits them at the same budget. A small clip biases
+the coefficients for any number of people; a large one adds noise. A harmless clip is not known
+beforehand, and choosing one from the data costs budget. Weights that depend only on the features
+cause no bias. Needs `pip install 'unacorda[inference,plots]'`.
 Source: Avella-Medina, Bradshaw, Loh 2023, arXiv:2103.11003 (weights under privacy).
 """
 

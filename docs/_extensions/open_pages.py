@@ -61,7 +61,7 @@ def main(site: Path, pictures: Path | None) -> int:
                     viewport={"width": width, "height": 900}, color_scheme=scheme
                 )
                 for path in pages:
-                    # The rules of axe do not hang on the width: they run on the wide pages.
+                    # The rules of axe do not depend on the width: they run on the wide pages.
                     page = context.new_page()
                     axe = Axe() if width == WIDTHS[-1] else None
                     name = str(path.relative_to(site).with_suffix(""))

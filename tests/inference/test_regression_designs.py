@@ -157,7 +157,7 @@ def test_coverage_and_width_at_five_thousand_people(kind: str, name: str) -> Non
     assert found.finite >= 0.9
     assert 0.9 <= found.covered.mean() <= 0.99
     assert found.covered.min() >= 0.87
-    # A dummy's median hangs on the density of few people.
+    # A dummy's median depends on the density of few people.
     assert found.widths.max() <= (1.75 if kind == "median" else 1.3)
 
 

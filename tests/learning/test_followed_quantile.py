@@ -62,7 +62,7 @@ def test_rows_that_fill_a_batch_up_are_not_counted() -> None:
     assert count(rows, halves, 2) == count(rows[[0, 2]])
     assert float(sums.no_sums()[COUNT]) == 0
     per_unit = sums.bound.counted(squares([1e-9]), torch.ones(1))
-    frozen = torch.ones(4, requires_grad=True) * 2  # losses that hang on no parameter
+    frozen = torch.ones(4, requires_grad=True) * 2  # losses that depend on no parameter
     assert float(sums.sums(frozen)[COUNT]) == pytest.approx(4 * float(per_unit))
 
 

@@ -310,7 +310,7 @@ UNSAFE = {
 }
 
 KEYS: dict[str, tuple[Any, str]] = {
-    "no keys": (None, "Values are never read off the data"),
+    "no keys": (None, "Values are never read from the data"),
     "an empty list": ([], "at least one value"),
     "a word": ("abc", "a list of public values"),
     "a number": (5, "a list of public values"),

@@ -89,7 +89,7 @@ DOORS: dict[str, Callable[[Any], object]] = {
 
 
 def hold(error: BaseException) -> str:
-    """All that hangs on an exception, the chain of contexts included."""
+    """All that is attached to an exception, the chain of contexts included."""
     found = [*traceback.format_exception(error), str(error), repr(error), repr(error.args)]
     found += [f"{name}={value!r}" for name, value in vars(error).items()]
     for other in (error.__cause__, error.__context__):

@@ -183,7 +183,7 @@ BUDGETS: tuple[tuple[Guarantee, Guarantee], ...] = (
 def opened(account: Guarantee, *, place: int = 0, **options: Any) -> unacorda.Session:
     """A session over the tables; every fifth one limits people by their groups.
 
-    No limit cuts: which rows it would keep hangs on the engine's hash, and so on its version.
+    No limit cuts: which rows it would keep depends on the engine's hash, and so on its version.
     """
     people = (
         unacorda.Person("who", max_rows=8)

@@ -75,5 +75,5 @@ def items_of(name: str, values: Iterable[Any], *, expected: str) -> list[Any]:
         return list(values)
     except TypeError:
         pass
-    # Out here, so that what went wrong inside does not hang on this error.
+    # Out here, so that what went wrong inside does not depend on this error.
     raise InvalidParameter(name, values, expected=expected)

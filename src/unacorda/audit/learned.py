@@ -39,7 +39,7 @@ def _shape(outputs: Sequence[Any]) -> tuple[int, ...] | None:
 
 
 def _features(outputs: Sequence[Any], *, numeric: bool) -> dict[str, Callable[[], NDArray[Any]]]:
-    """Features by name, each an array of one value per output, which hangs on that one alone.
+    """Features by name, each an array of one value per output, which depends on that one alone.
 
     Numbers give themselves and the place of their lowest set bit, which tells noise that was added
     in floating point; lines of numbers these for each place, and sums, extremes and how many are

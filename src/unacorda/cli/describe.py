@@ -31,7 +31,7 @@ Declare what a column holds with --columns or --bounds; the type of a Parquet or
 known. For columns of a CSV file that are not declared, a private vote decides, for a tenth of
 the budget: a column holds numbers, dates or booleans if the values of four people in five
 convert. Ranges that are not declared are found privately, as round numbers. Values of text columns
-are never read off the data: declare them as categories, or give --delta to find the values that
+are never read from the data: declare them as categories, or give --delta to find the values that
 many people share. With few people or a small budget, votes and ranges can be wrong.
 
 \b

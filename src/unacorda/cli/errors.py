@@ -255,7 +255,7 @@ def keys_hint(column: str | None) -> str:
     """The option that gives the keys of a column.
 
     >>> keys_hint("home county")
-    "Write --keys 'home county=A,B', or --keys 'home county=@FILE' with one a line, or \
+    "Write --keys 'home county=A,B', or --keys 'home county=@FILE' with one per line, or \
 --private-keys 'home county', which finds them and spends a --delta."
     """
     column = column or "COLUMN"

@@ -205,7 +205,7 @@ def read_template(text: str) -> Template:
 
 def _parsed(text: str) -> ast.expr:
     if len(text) > _MOST_SIGNS:
-        expected = f"at most {_MOST_SIGNS} signs; longer ones come as JSON, with --event-json"
+        expected = f"at most {_MOST_SIGNS} characters; longer ones come as JSON, with --event-json"
         raise InvalidParameter(ARGUMENT, f"{text[:40]}...", expected=expected)
     known = _SIGNS.match(text)
     assert known is not None

@@ -357,7 +357,7 @@ def account(*, notes: bool = False, required: bool = False) -> Decorator:
             params.option(
                 "--limit",
                 "KIND=X",
-                "The limit of --sub-account, such as epsilon=0.5: opens it; later left out "
+                "The limit of --sub-account, such as epsilon=0.5: opens it; later omitted "
                 "or equal.",
             ),
         ]

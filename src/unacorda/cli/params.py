@@ -293,7 +293,7 @@ def unit(*, max_rows: str | None = None, groups: bool = False) -> Decorator:
             "--unit persons",
             "COLUMN",
             "The column that names a person, or an expression such as 'lower(email)'; give it "
-            "again where several do so together.",
+            "again if several columns identify a person together.",
             multiple=True,
         )
     ]
@@ -313,7 +313,7 @@ def unit(*, max_rows: str | None = None, groups: bool = False) -> Decorator:
                 "The most rows of one person in one group; without GROUP BY all rows are one.",
             ),
         ]
-    row = flag("--row", "Protect single rows: right only where no person has more than one.")
+    row = flag("--row", "Protect single rows; right only if no person has more than one.")
     return gathered("whose", dict, *options, row)
 
 
@@ -447,7 +447,7 @@ keys = gathered(
     option(
         "--keys",
         "COLUMN=A,B,C|COLUMN=@FILE|@TABLE",
-        "The public values of a group column: a line of CSV, or a file with one a line; or a "
+        "The public values of a group column: a line of CSV, or a file with one per line; or a "
         "public .csv or .parquet table with the values of all group columns, as @FILE. They are "
         "whole numbers, dates (YYYY-MM-DD) or true and false where the column is; in a CSV file, "
         "whole numbers, or true and false, where all of them are and the column is not declared "

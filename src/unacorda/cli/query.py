@@ -46,7 +46,7 @@ with WHERE, JOIN, GROUP BY, HAVING, ORDER BY and LIMIT. The table has the name o
 data. --table names several files. A file unacorda.toml can hold DATA, --table and options.
 Write a column name with spaces or special characters in double quotes.
 
-List every value of GROUP BY, with --keys or --columns: values are never read off the data.
+List every value of GROUP BY, with --keys or --columns: values are never read from the data.
 Or let --private-keys find the values that enough people have, which needs a --delta.
 Means, quantiles and variances need public bounds of their columns, with --bounds or --columns; a
 SUM is more accurate with them.

@@ -217,8 +217,8 @@ def _options(metavar: str) -> list[Decorator]:
         ),
         option(
             "--delimiter",
-            "SIGN",
-            "The sign between the columns of a CSV file, such as ';' or tab. Otherwise a comma, "
+            "CHAR",
+            "The character between columns of a CSV file, such as ';' or tab. By default a comma, "
             "and a tab in .tsv.",
         ),
         option(

@@ -57,7 +57,7 @@ torch: Any = later("torch")
 _COINS, _CHUNKS = 1, 3
 
 CONDITIONS: Final = (
-    "gradients of a unit hang on its rows and the weights alone",
+    "gradients of a unit depend on its rows and the weights alone",
     "losses, norms, batch sizes and the state of the optimizer before noise are not shown",
 )
 

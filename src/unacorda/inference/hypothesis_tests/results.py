@@ -170,7 +170,7 @@ class Simulation:
     """P-values from samples of the null hypothesis, noise included.
 
     draws: how many samples, 99 or more, so that levels of 1 % make sense; seed: public, as nothing
-    of the protection of data hangs on it; alternative: of `Alternative`.
+    of the protection of data depends on it; alternative: of `Alternative`.
     Where the null has no free parameters the level is exact, whatever the number of draws.
     Source: Davison and Hinkley 1997, section 4.2.
 

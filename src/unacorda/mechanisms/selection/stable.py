@@ -126,7 +126,7 @@ class StableSelection(ApproxCalibrated):
         level = rule.sure_from
         if row.size > 1:
             level = min(self._level(exact_score(row[best]) - _largest_but(row, best)), level)
-        # The coin is tossed also where nothing hangs on it.
+        # The coin is tossed also where nothing depends on it.
         return best if rule.release_array([level], bits=bits or _SECURE)[0] else None
 
     def probability(self, lead: Real) -> Fraction:

@@ -314,7 +314,7 @@ class Top(Single):
             lacks="keys",
             column=self.column,
             hint="values=[...], or declare "
-            f"columns={{{self.column!r}: unacorda.Categories([...])}}. Values are never read off "
+            f"columns={{{self.column!r}: unacorda.Categories([...])}}. Values are never read from "
             "the data: where no list of them is public, group by the column with keys that are "
             "selected privately",
         )

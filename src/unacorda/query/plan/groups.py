@@ -208,7 +208,7 @@ def _public_values(scope: TableSchema, name: str) -> Sequence[Key]:
         lacks="keys",
         column=name,
         hint="keys=[...], or declare "
-        f"columns={{{name!r}: unacorda.Categories([...])}}. Values are never read off the data, "
+        f"columns={{{name!r}: unacorda.Categories([...])}}. Values are never read from the data, "
         f"unless they are found privately: keys={{{name!r}: unacorda.private_keys()}}, which "
         "spends a delta",
     )

@@ -22,7 +22,7 @@ from unacorda.query.expressions.quoting import double
 from unacorda.query.schema.facts import Categories, Fact
 from unacorda.query.schema.table import ColumnReading, TableSchema
 
-_MOST_VALUES = 10_000  # that are read off a column as keys
+_MOST_VALUES = 10_000  # that are read from a column as keys
 _KEYS = {Kind.TEXT, Kind.INTEGER, Kind.DATE, Kind.BOOLEAN}
 
 
@@ -30,7 +30,7 @@ _KEYS = {Kind.TEXT, Kind.INTEGER, Kind.DATE, Kind.BOOLEAN}
 class Public:
     """A public table, as a question sees it: what is stated of one that is not at hand.
 
-    scope: what its columns mean, before anything is read off it; ranges: of numbers, by column;
+    scope: what its columns mean, before anything is read from it; ranges: of numbers, by column;
     count: how many rows share a key at most.
     """
 
