@@ -1,7 +1,7 @@
-"""What goes into a report and what the server accepts back.
+"""Arguments of local mechanisms: values of devices, and reports at the server.
 
-A device's refusals depend on shape and dtype alone, never on a value. Reports are public, so the
-server may refuse by value.
+Errors on a device depend only on shape and dtype, never on a value. Reports are public, so errors
+at the server may depend on values.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -31,7 +31,7 @@ def keep_epsilon(mechanism: Any) -> Fraction:
 def checked_indices(values: ArrayLike, *, categories: int) -> tuple[NDArray[np.int64], Shape]:
     """Category indices, flat, and the shape; indices beyond 0 .. k - 1 count as the nearest.
 
-    In a list, what is missing counts as 0. Raises InvalidParameter for a dtype that is not integer.
+    In a list, missing values count as 0. Raises InvalidParameter for a dtype that is not integer.
     """
     expected = "integers of at most 64 bits: indices of categories"
     array = elements.integers("values", values, dimensions=1, expected=expected)
@@ -80,7 +80,7 @@ def packed_reports(reports: ArrayLike, *, categories: int) -> NDArray[np.uint8]:
 
 
 def checked_tally(tally: ArrayLike, *, count: int, size: int) -> NDArray[np.int64]:
-    """The tally as int64, if it can be one of `count` reports.
+    """Check that a tally can be one of `count` reports; return it as int64.
 
     Raises InvalidParameter unless the tally has that size and counts from 0 to count.
     """
@@ -145,8 +145,8 @@ def value_bounds(lower: checks.Number, upper: checks.Number) -> ValueBounds:
 def grid_places(x: ArrayLike, *, ends: ValueBounds, last: int) -> tuple[NDArray[np.int64], Shape]:
     """The nearest of `last` + 1 equidistant places from lower to upper, flat, and the shape.
 
-    NaN counts as 0 and whatever lies beyond a bound as the bound.
-    Raises InvalidParameter for a dtype that is neither integer nor a float of at most 64 bits.
+    NaN counts as 0, and values beyond a bound are clamped. Raises InvalidParameter for a dtype that
+    is neither integer nor a float of at most 64 bits.
     """
     array = elements.floats("x", x, dimensions=1)
     shape = None if elements.is_bare(x) else array.shape

@@ -43,9 +43,9 @@ _BYTES = 1 << 20  # of reports that are filled at once
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomizedResponse(PureOracle):
-    r"""Tell one of k categories: the true one with odds e^epsilon against each other one.
+    r"""Report one of k categories: the true one with odds e^epsilon against each other one.
 
-    A report is a category index. Up to k = 3 e^epsilon + 2, about, it is more accurate than unary
+    A report is a category index. Up to about k = 3 e^epsilon + 2 it is more accurate than unary
     encodings and hashing.
 
     Source: Warner 1965 (k = 2); Kairouz, Bonawitz, Ramage 2016, arXiv:1602.07387 (any k).
@@ -73,9 +73,8 @@ class RandomizedResponse(PureOracle):
     def resampling(probability: checks.Number, *, categories: int = 2) -> RandomizedResponse:
         """Make the form "with this probability forget the truth and answer uniformly at random".
 
-        Its epsilon is ln(1 + k (1 - p) / p), for two answers ln(2/p - 1), rounded up. The
-        probability itself is no epsilon, and p = e^-epsilon does not give epsilon: for k = 2 that
-        costs ln(2 e^epsilon - 1), which is more.
+        Its epsilon is ln(1 + k (1 - p) / p), for two answers ln(2/p - 1), rounded up. Note that p =
+        e^-epsilon does not give epsilon: for k = 2 that costs ln(2 e^epsilon - 1), which is more.
 
         Parameters
         ----------
@@ -140,7 +139,7 @@ class RandomizedResponse(PureOracle):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnaryEncoding(PureOracle):
-    r"""Send one bit for every category, 1 for the true one, each flipped by itself.
+    r"""Send one bit for every category, 1 for the true one, each flipped independently.
 
     Source: Wang, Blocki, Li, Jha 2017 (USENIX Security), optimized unary encoding; Erlingsson,
     Pihur, Korolova 2014, arXiv:1407.6981 (basic one-time RAPPOR).
@@ -184,8 +183,8 @@ class UnaryEncoding(PureOracle):
     def event(self) -> events.Event:
         """What one report costs.
 
-        Optimized: it tells two categories apart in half of all cases only. Symmetric: two binary
-        answers, of which nothing is lost in composition.
+        Optimized: it distinguishes two categories only in half of all cases. Symmetric: two binary
+        answers, which compose without loss.
         """
         if self.variant == "optimized":
             return pair_event(self.epsilon, weight=Fraction(1, 2))
@@ -225,7 +224,7 @@ class UnaryEncoding(PureOracle):
 def own_bits(
     truths: NDArray[np.int64], *, width: int
 ) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """The byte of each report, among all bytes, and the bit in it, that stand for its category."""
+    """The byte of each report, among all bytes, and the bit in it for its category."""
     place = np.arange(truths.size, dtype=np.int64) * width + (truths >> 3)
     return place, np.right_shift(np.uint8(128), (truths & 7).astype(np.uint8))
 

@@ -220,7 +220,7 @@ class ConditionOnSuccess:
 
     @property
     def no_output(self) -> Real:
-        """The probability that all rounds are refused is at most this, on every input."""
+        """An upper bound on the probability that all rounds are rejected, on every input."""
         failure = checks.exact("failure", self.failure)
         return decimal_up(mpf(failure) ** self.rounds) if failure else 0
 
@@ -243,13 +243,12 @@ class ConditionOnSuccess:
         loss: Callable[[Output], Number],
         bits: RandomBits | None = None,
     ) -> Output | None:
-        """The output of the first round that is accepted, or None where none is.
+        """The output of the first accepted round, or None.
 
         run: called with ``bits=`` in each of the rounds; ``functools.partial(mechanism.release,
-        data)`` is one. loss: of an output, on the data; nothing of it leaves. NaN counts as
-        infinite. All rounds are always run, so the time does not tell which one was accepted.
-        What the two callables raise is raised, and the guarantee covers it only where they raise
-        on no input.
+        data)`` is one. loss: of an output, on the data; it is not released. NaN counts as infinite.
+        All rounds always run, so the time does not reveal which one was accepted. Exceptions of the
+        two callables are passed on, and the guarantee holds only if they never raise.
         """
         source, chances = bits or _SECURE, self._chances
         found: tuple[Output | None, bool] = (None, False)
@@ -273,9 +272,9 @@ class ConditionOnSuccess:
 
 @lru_cache(maxsize=64)
 def acceptance(epsilon: Fraction, delta: Fraction) -> tuple[int, ...]:
-    r"""The chances a(j) 2^128 to accept a loss j sensitivities above the limit, down to 0.
+    r"""The probabilities a(j) 2^128 of accepting a loss j sensitivities above the limit, down to 0.
 
-    They are made from that end: p(0) = 0 and p(n + 1) = min(e^epsilon p(n) + delta, 1), each
+    They are computed from that end: p(0) = 0 and p(n + 1) = min(e^epsilon p(n) + delta, 1), each
     rounded down from the rounded p(n).
 
     >>> [round(chance / 2**128, 4) for chance in acceptance(Fraction(1), Fraction(1, 100))]

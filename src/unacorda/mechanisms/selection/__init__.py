@@ -1,4 +1,4 @@
-"""Selection: which of many candidates is best, by noisy maxima of several kinds."""
+"""Selection of the best of many candidates, by noisy maxima of several kinds."""
 
 # SPDX-License-Identifier: Apache-2.0
 

@@ -1,12 +1,12 @@
-r"""Who has the largest score plus noise, exactly, among up to millions of candidates.
+r"""The exact noisy maximum among up to millions of candidates.
 
 Candidate i gets v_i = factor s_i + ln w_i + X_i, X_i independent standard noise: Gumbel or
-exponential, ideal and continuous, so that no two are equal. A candidate may stand for many alike
-(the points of an interval, say): its noise is then the largest of so many. float64 says who may
-be in front, with a proved bound on its error; those few are compared in exact arithmetic, with as
-many more bits of their noise as that takes, and only if float64 leaves their order open. The order
-released is therefore that of the ideal v_i, whatever the scores. The bounds are derived in
-docs/proofs/noisy_max.md, sections 1 and 6.
+exponential, ideal and continuous, so that no two are equal. A candidate may represent many equal
+ones (such as the points of an interval); its noise is then their largest. float64 with a proved
+error bound finds the candidates that may be in front. If it leaves their order open, these few are
+compared in exact arithmetic, with as many more bits of noise as necessary. The released order is
+therefore that of the ideal v_i, for all scores. The bounds are derived in docs/proofs/noisy_max.md,
+sections 1 and 6.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -36,7 +36,7 @@ _BLOCK: Final = 1 << 9
 
 
 class Entrant:
-    """One candidate in front, with the bits of its noise that have been read."""
+    """A leading candidate, with the bits of its noise read so far."""
 
     __slots__ = ("_base", "_copies", "_noise", "_uniform", "_weight", "index")
 
@@ -56,7 +56,7 @@ class Entrant:
         _, self._uniform = signed_uniform(word, bits)
 
     def bounds(self) -> tuple[Fraction | None, Fraction | None]:
-        """Ends between which its value lies; None where the bits read so far set none."""
+        """Bounds of its value; None if the bits read so far give none."""
         places = self._uniform.places
         ends = [*_noise_bounds(self._noise, self._uniform, places, self._copies)]
         if self._weight != 1:
@@ -89,7 +89,7 @@ def noisy_argmax(
 
     scores: one row of `scores.score_rows`, at least `count` long; weights: exact, above 0, one
     for each candidate; all 1 by default. copies, with exponential noise only: how many candidates
-    each one stands for, 1 or more; its noise is the largest of theirs.
+    each one represents, 1 or more; its noise is the largest of theirs.
     """
     # Scores count from the count-th largest, so that values near the last place are near 0.
     reference = _largest(scores, count)

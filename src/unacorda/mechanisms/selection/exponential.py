@@ -2,21 +2,21 @@ r"""The exponential mechanism over candidates and over an interval.
 
 Candidate i is chosen with probability proportional to w_i exp(epsilon s_i / (2 sensitivity)),
 by inversion of the cumulative weights. The weights are computed in float64 relative to the best
-candidate, with a proved bound on the error of every partial sum; where a uniform number comes
-within that bound of a partial sum, the row is decided in exact arithmetic with as many more bits
-as that takes. Rows of thousands of candidates are decided by Gumbel noise instead, which has the
-same law (see `contest`): sums of many weights leave too much in doubt. Either way the law is
-exact, candidates of weight e^-1000 included.
+candidate, with a proved bound on the error of every partial sum. If a uniform number is within that
+bound of a partial sum, the row is decided in exact arithmetic with as many more bits as necessary.
+Rows of thousands of candidates use Gumbel noise instead, which has the same distribution (see
+`contest`), since the error of sums of many weights is too large. Both ways the distribution is
+exact, also for candidates of weight e^-1000.
 
-Over an interval scores are constant on pieces of it. The answer is a point of a public grid, lower
-to upper, with probability proportional to exp(epsilon score / (2 sensitivity)) at that point. A
-piece that holds N points of the grid is chosen with weight N exp(...), counted exactly, then one of
-its points, evenly. So the pieces may follow the data (their edges may be data points): what is
-released is a draw from a public set of points, whose probabilities are those of the exponential
-mechanism, whatever the edges are.
+Over an interval scores are piecewise constant. The answer is a point of a public grid from lower to
+upper, with probability proportional to exp(epsilon score / (2 sensitivity)) at that point. A piece
+with N points of the grid is chosen with weight N exp(...), counted exactly, and then one of its
+points uniformly. So the pieces may depend on the data (their edges may be data points): the release
+is a draw from a public set of points with the probabilities of the exponential mechanism, for all
+edges.
 
-Where the edges are the sorted values of a column and the score of a piece is minus the
-distance of its rank from q n, this is the quantile mechanism of Smith (2011).
+If the edges are the sorted values of a column and the score of a piece is minus the distance of its
+rank from q n, this is the quantile mechanism of Smith (2011).
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -77,10 +77,10 @@ class Exponential(RangeCalibrated):
     epsilon
         Above 0.
     sensitivity
-        By how much any one score can move between neighbors, above 0.
+        The sensitivity of any one score, above 0.
     monotone
-        Between two given neighbors all scores move the same way, as counts do where a person is
-        added or removed (but not where one is replaced): the 2 is then dropped.
+        Whether all scores change in the same direction between two given neighbors, as counts do if
+        a person is added or removed (but not if one is replaced). Then the 2 is dropped.
 
     Examples
     --------
@@ -142,8 +142,8 @@ class Exponential(RangeCalibrated):
     ) -> NDArray[np.int64]:
         """Release the index of the chosen candidate in each row, drawn independently.
 
-        The event of all rows together depends on how a person's rows are bounded: where one person
-        moves the scores of one row only, it is `event`, once.
+        The event of all rows together depends on the contribution bounds. If a person changes the
+        scores of only one row, it is `event`, once.
 
         Parameters
         ----------
@@ -191,10 +191,10 @@ class Exponential(RangeCalibrated):
     def error_bound(
         self, confidence: Number, *, candidates: int, weights: ArrayLike | None = None
     ) -> float:
-        """Bound how far below the best score the chosen one lies, whatever the scores are.
+        """Bound the loss of the chosen score below the best one, for all scores.
 
-        It holds with probability `confidence` or more, in the unit of the scores, rounded up; it is
-        the least number of which that is true. Source: docs/proofs/noisy_max.md, section 4.
+        It holds with probability `confidence` or more, in the unit of the scores, rounded up, and
+        is the least such number. Source: docs/proofs/noisy_max.md, section 4.
 
         Parameters
         ----------
@@ -222,7 +222,7 @@ class Exponential(RangeCalibrated):
 def choose(
     matrix: NDArray[Any], weights: NDArray[Any] | None, *, factor: Fraction, bits: RandomBits
 ) -> NDArray[np.int64]:
-    """A candidate of each row, with probability proportional to weight e^(factor score).
+    """Choose a candidate of each row, with probability proportional to weight e^(factor score).
 
     weights: finite, 0 or above, not all 0 of a row; of one dimension for all rows, of two for each
     its own, whole numbers below 2^63; None where they are equal.
@@ -361,8 +361,8 @@ class PiecewiseConstantExponential(RangeCalibrated):
     epsilon, sensitivity, monotone
         As for `Exponential`; sensitivity at every single point.
     grid_log2
-        The points are the multiples of 2^grid_log2, by default about 2^40 of them, fewer where
-        float64 does not hold so many.
+        The points are the multiples of 2^grid_log2, by default about 2^40 of them, or fewer if
+        float64 cannot represent so many.
 
     Source: McSherry and Talwar 2007, Theorem 6; Smith 2011, Algorithm 2 (pieces).
 
@@ -433,12 +433,11 @@ class PiecewiseConstantExponential(RangeCalibrated):
         return float(np.ldexp(float(step), self.grid_log2))
 
     def error_bound(self, confidence: Number, *, width: Real = 0) -> float:
-        """How far below the best score that of the chosen point lies, at most.
+        """The largest loss of the chosen point's score below the best one.
 
-        width: the length of a stretch of the interval on which the score is surely the best, 0
-        for a single point of the grid. Whatever the scores are otherwise, with probability
-        `confidence` or more, in the unit of the scores, rounded up.
-        Source: docs/proofs/noisy_max.md, section 4.
+        width: the length of a part of the interval that has the best score, 0 for a single point of
+        the grid. It holds for all other scores with probability `confidence` or more, in the unit
+        of the scores, rounded up. Source: docs/proofs/noisy_max.md, section 4.
 
         >>> median = PiecewiseConstantExponential(epsilon=1, sensitivity=1, lower=0, upper=10)
         >>> [round(median.error_bound(0.95, width=width), 2) for width in (0, 0.01)]

@@ -1,8 +1,8 @@
 r"""Noisy maxima: permute-and-flip, and the best k of many candidates, with or without their gaps.
 
-One draw of noise for each score, of scale 2 k Delta / epsilon where scores move by at most Delta
-between neighbors, and the k largest noisy scores, in order. Where scores are monotone, that is,
-between two given neighbors all of them move the same way, half of that scale is enough.
+Each score with sensitivity Delta gets noise of scale 2 k Delta / epsilon, and the k largest noisy
+scores are chosen, in order. If scores are monotone, that is, all change in the same direction
+between two given neighbors, half of that scale suffices.
 
 **Why, for k = 1.** Let i win at noise X, against M = max over j != i of s_j + X_j. Fix all noise
 but X_i. On the neighbor M' <= M + Delta and s'_i >= s_i - Delta, so i wins there too if X_i grows
@@ -23,8 +23,8 @@ no more than a factor e^epsilon. Noise on one side serves as well as noise on tw
   k candidates cost epsilon in all, as pure privacy, and no smaller composition is known. The gaps
   between the noisy scores, down to the best one not chosen, come with it at no further cost.
 
-So choose by the unit of the budget: exponential noise under pure privacy, Gumbel noise under the
-others. The Laplace noise of the textbooks is wider than exponential noise for nothing.
+So choose by the kind of the budget: exponential noise for pure privacy, Gumbel noise for the
+others. Laplace noise, as in textbooks, is wider than exponential noise without any advantage.
 
 **Why gaps are free with exponential noise.** It was known for Laplace noise (Ding, Wang, Zhang,
 Kifer 2019): hold the gaps, and the noisy scores of the winners move as the best of the others
@@ -82,12 +82,11 @@ _SECURE = SecureBits()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermuteAndFlip(PureCalibrated):
-    r"""Visit candidates in random order and take the first that passes a coin.
+    r"""Visit candidates in random order and choose the first that passes a coin toss.
 
-    The coin of a candidate of score s falls with probability exp(epsilon (s - best) / (2
-    sensitivity)). It is drawn by exponential noise instead, which has the same law.
-    Never worse than the exponential mechanism at the same epsilon; see the module for when to
-    prefer which.
+    A candidate of score s passes with probability exp(epsilon (s - best) / (2 sensitivity)). The
+    implementation uses exponential noise, which has the same distribution. It is never worse than
+    the exponential mechanism at the same epsilon; the module compares them.
 
     Source: McKenna and Sheldon 2020, arXiv:2010.12603, Algorithm 1 and Theorem 1; as exponential
     noise: Ding, Kifer, Saghaian, Steinke, Wang, Xiao, Zhang 2021, arXiv:2105.07260.
@@ -179,7 +178,7 @@ class TopK(RangeCalibrated):
     Parameters
     ----------
     epsilon
-        Of all answers together under pure privacy.
+        The cost of all answers together under pure privacy.
     count
         How many candidates are chosen, 1 or more.
     noise
@@ -299,7 +298,7 @@ class TopK(RangeCalibrated):
     def release_with_gaps(
         self, scores: ArrayLike | Sequence[Fraction], *, bits: RandomBits | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Release the same indices, and by how much each leads the next, at no further cost.
+        """Release the same indices, and the lead of each over the next, at no further cost.
 
         The last gap is that to the best candidate not chosen.
 
@@ -329,10 +328,10 @@ class TopK(RangeCalibrated):
         return indices, float_multiples(steps, self.grid_log2)
 
     def error_bound(self, confidence: Number, *, candidates: int) -> float:
-        """Bound how far the worst of the chosen lies below the `count`-th best score.
+        """Bound the loss of the worst chosen score below the `count`-th best one.
 
-        It holds whatever the scores are, with probability `confidence` or more, in the unit of the
-        scores, rounded up. Source: docs/proofs/noisy_max.md, section 4.
+        It holds for all scores with probability `confidence` or more, in the unit of the scores,
+        rounded up. Source: docs/proofs/noisy_max.md, section 4.
 
         Parameters
         ----------

@@ -1,13 +1,13 @@
-r"""Scores of candidates, and how far below the best a chosen one can lie.
+r"""Scores of candidates, and bounds on the loss of a choice.
 
-Scores count as the exact numbers they are, integers, floats or Fractions: nothing is rounded to a
-grid, so the sensitivity of a mechanism is that of the scores as they were computed. Refusals
-depend on shape and dtype alone.
+Scores are exact numbers, integers, floats or Fractions, without rounding to a grid. So the
+sensitivity of a mechanism is that of the scores as they were computed. Errors depend only on shape
+and dtype.
 
-Bounds on the loss of a choice are known before any data is seen. They hold for every list of scores
-of the length given, and so tell nothing about any. For noisy maxima the worst scores are known: all
-others as far behind as the bound. For the tree the worst are found from the last question back to
-the first. Proofs in docs/proofs/noisy_max.md, sections 4 and 5; everything is rounded up.
+Bounds on the loss of a choice do not depend on the data: they hold for every list of scores of the
+given length. For noisy maxima the worst scores are known: all others are behind by the bound. For
+the tree the worst scores are computed from the last question back to the first. Proofs in
+docs/proofs/noisy_max.md, sections 4 and 5; everything is rounded up.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -64,7 +64,7 @@ def check_selection(*, epsilon: Real, sensitivity: Real, monotone: bool, count: 
 def factor_of(epsilon: Real, sensitivity: Real, *, monotone: bool, count: int = 1) -> Fraction:
     """The exponent per unit of score, exactly: epsilon / (2 count sensitivity).
 
-    Twice that where scores are monotone. Its inverse is the scale of the noise on a score.
+    It is twice that for monotone scores. Its inverse is the scale of the noise on a score.
     """
     moves = checks.exact("sensitivity", sensitivity) * (1 if monotone else 2)
     return checks.exact("epsilon", epsilon) / (count * moves)
@@ -147,9 +147,9 @@ def _float(value: Fraction | int) -> float:
 def noisy_max_loss(
     noise: Noise, scale: Fraction, *, confidence: Number, candidates: int, count: int = 1
 ) -> float:
-    """How far the worst of the `count` released lies below the `count`-th largest score, at most.
+    """The largest loss of the worst of `count` released scores below the `count`-th best one.
 
-    With probability `confidence` or more. For one candidate no smaller number would do.
+    It holds with probability `confidence` or more. For one candidate it is tight.
     """
     miss = 1 - confident(confidence)
     others = checks.positive_integer(candidates=candidates) - count

@@ -1,4 +1,4 @@
-r"""Stability-based selection: the best candidate if it stands out, else nothing.
+r"""Stability-based selection: the best candidate if it has a large lead, else nothing.
 
 The price is (epsilon, delta), however many candidates there are. Let Delta bound how far one score
 moves between neighbors x, x', and D = 2 Delta, or Delta where scores are monotone (between two
@@ -69,10 +69,10 @@ _SECURE = SecureBits()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StableSelection(ApproxCalibrated):
-    r"""Tell the candidate of largest score if its lead is large enough, else None.
+    r"""Release the candidate of largest score if its lead is large enough, else None.
 
-    The leader is certain to be released from a lead of about 2 sensitivity (1 + 2 ln(1 / delta) /
-    epsilon) on, monotone half of that; see the module for the rule and its proof.
+    The leader is always released if its lead is at least about 2 sensitivity (1 + 2 ln(1 / delta) /
+    epsilon), or half of that for monotone scores; the module has the rule and its proof.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ class StableSelection(ApproxCalibrated):
         return best if rule.release_array([level], bits=bits or _SECURE)[0] else None
 
     def probability(self, lead: Real) -> Fraction:
-        """The probability that a best candidate is released whose lead over the second is `lead`.
+        """The probability of releasing a best candidate whose lead over the second is `lead`.
 
         lead: 0 or above, in the unit of the scores.
 
@@ -144,10 +144,10 @@ class StableSelection(ApproxCalibrated):
         return self.rule.probability(min(self._level(gap), self.rule.sure_from))
 
     def lead_bound(self, confidence: Number) -> float:
-        """A leader ahead by more is released with probability `confidence` or more; rounded up.
+        """The lead at which the best candidate is released with this probability, rounded up.
 
-        No smaller number would do, but for the rounding. What is released is always a candidate of
-        the best score, so there is no loss to bound.
+        It is tight except for rounding. A released candidate always has the best score, so there is
+        no loss to bound.
 
         >>> leader = StableSelection(epsilon=1, delta=1e-6, sensitivity=1)
         >>> leader.lead_bound(0.95)

@@ -1,13 +1,13 @@
-r"""Selection by low-sensitivity questions alone: walk down a tree over the candidates.
+r"""Selection by low-sensitivity questions only, by a walk down a tree over the candidates.
 
 The candidates are the leaves of a tree of `branching` children a node, b = 2, 4, 8 or 16. At a
 node with best scores m_1, ..., m_b below its children, normal noise is added to the b - 1 contrasts
 
     w_j = (1/b) sum over c of H_jc m_c,
 
-H the Hadamard matrix without its line of ones, and the walk goes on to the child with the largest
-sum over j of H_jc w_j, which is m_c less the mean of all, with noise. For b = 2 the one contrast is
-(m_1 - m_2) / 2.
+with H the Hadamard matrix without its row of ones. The walk continues to the child with the largest
+sum over j of H_jc w_j, which is m_c minus the mean of all, with noise. For b = 2 the one contrast
+is (m_1 - m_2) / 2.
 
 **Privacy.** Every m_c moves by at most Delta, so the contrasts move by at most Delta in the l2
 norm: the square of that is (1/b) times that of the centred moves, at most (1/b) b Delta^2
@@ -61,7 +61,7 @@ _REACH: Final = Fraction(1 << 800)  # the noise has a grid
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TreeTrace:
-    """A walk from the root to a leaf; everything in it is released.
+    """A walk from the root to a leaf; all of it is released.
 
     choice: index of the candidate; path: the child taken at each level; contrasts: the noisy
     contrasts at each level, empty where there was one child; order: the candidates in the order of
@@ -78,20 +78,20 @@ class TreeTrace:
 class TreeSelection:
     r"""Choose a candidate of large score by normal noise on questions of low sensitivity.
 
-    For losses to be made small, give their negatives. Source: Steinke 2019; the module.
+    To minimize losses, give their negatives. Source: Steinke 2019; the module.
 
     Parameters
     ----------
     noise_multiplier
         The noise multiplier M of the whole walk, above 0.
     sensitivity
-        By how much one score can move between neighbors, above 0.
+        The sensitivity of one score, above 0.
     branching
         2, 4, 8 or 16.
     shuffle
-        Put the leaves in a random order, drawn apart from the data and public.
+        Put the leaves in a random, public order that is independent of the data.
     monotone
-        As for `Exponential`, it halves the noise.
+        As for `Exponential`; it halves the noise.
 
     >>> from unacorda.bits import SeededBits
     >>> walk = TreeSelection(noise_multiplier=1, sensitivity=1)
@@ -152,7 +152,7 @@ class TreeSelection:
         return events.Gaussian(noise_multiplier=self.noise_multiplier)
 
     def depth(self, candidates: int) -> int:
-        """How many levels of questions lead to one of so many candidates."""
+        """The number of levels of questions for so many candidates."""
         levels, reached = 0, 1
         while reached < checks.positive_integer(candidates=candidates):
             levels, reached = levels + 1, reached * self.branching
@@ -193,11 +193,11 @@ class TreeSelection:
         return TreeTrace(choice, tuple(path), tuple(released), order)
 
     def error_bound(self, confidence: Number, *, candidates: int) -> float:
-        """How far below the best score the chosen one lies, at most, whatever the scores are.
+        """The largest loss of the chosen score below the best one, for all scores.
 
-        With probability `confidence` or more, in the unit of the scores, rounded up; for 2^k
-        candidates and a branching of 2 the least such number, to about a hundredth.
-        Source: docs/proofs/noisy_max.md, section 5.
+        It holds with probability `confidence` or more, in the unit of the scores, rounded up. For
+        2^k candidates and a branching of 2 it is tight to about a hundredth. Source:
+        docs/proofs/noisy_max.md, section 5.
 
         >>> walk = TreeSelection(noise_multiplier=1, sensitivity=1)
         >>> round(walk.error_bound(0.95, candidates=1024), 1)
