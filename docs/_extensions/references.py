@@ -42,10 +42,13 @@ RETURNED = {
     "unacorda.query.expressions.language.ColumnExpression": "is_in is_null is_not_null between",
     "unacorda.query.results.explanation.Explanation": "affordable standard_error to_dict",
     "unacorda.query.results.explanation.Explanations": "affordable request cost left to_dict",
+    "unacorda.query.aggregates.base.Forecast": "",
     "unacorda.query.results.release.Batch": "request charge remaining event to_json",
     "unacorda.query.results.record.Verification": "holds to_dict",
     "unacorda.query.results.description.Description": "costs warning to_dict to_json to_html",
+    "unacorda.query.results.description.ColumnLook": "",
     "unacorda.query.row_bounds.SuggestedBounds": "to_dict",
+    "unacorda.query.aggregates.row_counts.KeptRows": "sentence to_dict",
     "unacorda.query.sql.postprocess.Select": "outputs",
     "unacorda.query.series.stream.Series": "name answered explain answer answer_until answers",
     "unacorda.query.series.answers.SeriesAnswers": "columns to_dicts to_pandas kept plot",
@@ -55,6 +58,10 @@ RETURNED = {
     "unacorda.synthesis.release.SyntheticTable": (
         "table measured columns sample to_pandas to_polars to_arrow to_json from_json"
     ),
+    "unacorda.synthesis.measurements.Measurements": "count proportion mean",
+    "unacorda.synthesis.measured_counts.MeasuredValue": "",
+    "unacorda.synthesis.measured_errors.MeasuredErrors": "of to_dicts to_pandas",
+    "unacorda.synthesis.model_counts.ModelCounts": "to_dicts to_pandas",
     "unacorda.privacy.estimates.Estimate": "standard_error interval",
     "unacorda.privacy.estimates.Interval": "width",
     "unacorda.privacy.tradeoff.TradeoffCurve": (
@@ -62,6 +69,11 @@ RETURNED = {
     ),
     "unacorda.accounting.explanation.EventExplanation": "to_dict",
     "unacorda.accounting.lower_bounds.LeastErrors": "",
+    "unacorda.accounting.amplification.sampling.SamplingWorth": "free warning",
+    "unacorda.mechanisms.correlated.prefix_sums.PrefixStream": "left stopped add",
+    "unacorda.mechanisms.sparse_vector.streams.ThresholdStream": "left stopped ask ask_with_gap",
+    "unacorda.mechanisms.sparse_vector.streams.NumericStream": "left stopped ask",
+    "unacorda.mechanisms.data_dependent.checking.SensitivityCheck": "",
     "unacorda.mechanisms.local.frequencies.Frequencies": (
         "privacy_errors sampling_errors standard_errors interval on_simplex"
     ),
@@ -73,6 +85,10 @@ RETURNED = {
         "change_limit limit spent remaining entries verify durable close"
     ),
     "unacorda.ledger.ledger.SubAccount": "account limit spent remaining durable close",
+    "unacorda.ledger.entries.AccountTerms": "",
+    "unacorda.ledger.entries.Entry": "closes",
+    "unacorda.ledger.pricing.Repriced": "",
+    "unacorda.ledger.pricing.OdometerReading": "",
     "unacorda.server.remote.RemoteQuery": (
         "where derive explode join union per_person group_by agg"
     ),

@@ -26,10 +26,26 @@ LIMITS = ("max_rows", "max_groups", "max_rows_per_group")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountTerms:
-    """A dataset's budget and the terms under which it was opened; neither ever changes.
+    """The budget of a dataset and the terms of its account. Neither ever changes.
 
-    dataset: the account's name; terms: those of the guarantee, such as the unit and the neighbors,
-    as (name, term) pairs in the order of the names; opened: UTC time, ISO 8601.
+    Attributes
+    ----------
+    dataset
+        The name of the account.
+    budget
+        The budget.
+    terms
+        Pairs (name, term), sorted by name, such as the privacy unit and the neighboring relation.
+    opened
+        The time of opening: UTC, ISO 8601.
+
+    Examples
+    --------
+    >>> from unacorda.ledger import open_ledger
+    >>> from unacorda.privacy.guarantees import PureDP
+    >>> account = open_ledger(None).open_account("visits", PureDP(1), {"unit": "person"})
+    >>> account.budget, account.terms
+    (PureDP(epsilon=1.0), (('unit', 'person'),))
     """
 
     dataset: str
@@ -40,29 +56,65 @@ class AccountTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One line of an account; none is ever changed or removed.
+    """One entry of an account. Entries are never changed or removed.
 
-    sequence: 1, 2, 3, ... within the dataset. state: "reserved" debits the charge; "committed"
-    notes that the answer of an earlier reservation was computed; "voided" notes that its question
-    never reached the data, and gives the charge back; "opened" opens a sub-account, whose budget is
-    the request; "limited" changes the budget of a sub-account to the request, no less than it has
-    spent; "split" opens a split, each part of which may spend the request; "stepped" has the next
-    answer of a series that was reserved as a whole, and debits nothing. reservation: the sequence
-    of the reservation (for a reservation or an opening its own; for a step that of its series).
-    event, request, charge: JSON texts, empty if the state has none. spent: JSON text of all that is
-    spent after this entry. plan_digest: hash of the plan, salt: hex of the sampling salt; neither
-    depends on the data. time: UTC, ISO 8601, by the clock; the sequence gives the order.
-    reproducible: whether the noise came from a seed, and so protects no one. previous, digest:
-    SHA-256 of the entry before (or of the account) and of this one. sub_account: the name of the
-    sub-account that is debited too, and sub_spent: JSON text of all that it has spent after this
-    entry; None without a sub-account. split: the sequence of the entry that opened the split (its
-    own in that entry), part: the key of the debited part, and part_charge: JSON text of its debit;
-    the charge is then the increase of what the split owes. None without a split. definition: JSON
-    text of a split or a series that is opened. series: the name of a series, only in its
-    reservation. step: the number of a step, from 0. limits: JSON text of the contribution bounds,
-    in a reservation. search: the digest of a search that an account pays for once, in its
-    reservation and its end; found: JSON text of the answer, which is public, in the end that
-    commits it or in a step.
+    Attributes
+    ----------
+    sequence, dataset
+        1, 2, 3, ... within the dataset, and the name of the account.
+    state
+        What the entry does. "reserved" charges the account. "committed" says that the answer of a
+        reservation was computed. "voided" gives its charge back, since its question never reached
+        the data. "opened" opens a sub-account, and "limited" changes its budget. "split" opens a
+        split. "stepped" holds the next answer of a series and charges nothing.
+    reservation
+        The sequence of the reservation that is committed or voided, or of the series of a step.
+    event, request, charge
+        The privacy event, the budget offered and the charge, as JSON texts; empty if there is none.
+    spent
+        All that the dataset has spent after this entry, as JSON text.
+    plan_digest, salt
+        The hash of the plan, and the sampling salt. Neither depends on the data.
+    analyst, purpose
+        Who asked, and for what; None if nothing was said.
+    time
+        The time of writing: UTC, ISO 8601.
+    reproducible
+        Whether the noise came from a seed, and so protects no one.
+    previous, digest
+        The SHA-256 of the entry before and of this entry.
+    sub_account, sub_spent
+        The sub-account that is charged too, and all that it has spent after this entry.
+    split, part, part_charge
+        The sequence of the entry that opened the split, the key of the part that is charged, and
+        the charge to it.
+    definition
+        The JSON text of a split or a series that is opened.
+    limits
+        The contribution bounds of the question, as JSON text.
+    search, found
+        The digest of a private search that an account pays for once, and its published answer.
+    series, step
+        The name of a series, and the number of a step, from 0.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> import unacorda
+    >>> from unacorda.ledger import open_ledger
+    >>> ledger, visits = open_ledger(None), pandas.DataFrame({"id": [1, 2, 3]})
+    >>> with unacorda.Session(
+    ...     {"visits": visits},
+    ...     unit=unacorda.Person("id", max_rows=1),
+    ...     budget=unacorda.PureDP(1),
+    ...     dataset="visits",
+    ...     ledger=ledger,
+    ... ) as session:
+    ...     question = session.table("visits").agg(n=unacorda.count())
+    ...     release = session.evaluate(question, budget=unacorda.PureDP("0.5"))
+    ...     entries = [(one.sequence, one.state) for one in ledger.entries("visits")]
+    >>> entries
+    [(1, 'reserved'), (2, 'committed')]
     """
 
     sequence: int
@@ -102,7 +154,7 @@ class Entry:
 
     @property
     def closes(self) -> bool:
-        """Whether it closes a sub-account by limiting it to what it has spent."""
+        """Whether the entry closes a sub-account, by limiting it to what it has spent."""
         return self.state == "limited" and self.request == self.sub_spent
 
 

@@ -47,12 +47,34 @@ _MOST = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repriced:
-    """The cost of a history as (epsilon, delta)-DP at one delta.
+    """The cost of all charges to a dataset as (epsilon, delta)-DP, at one delta.
 
-    questions: how many were charged and not voided. spent: the sum of the filter. fixed: the
-    epsilon of all their events together, valid if the noise of every question was fixed before the
-    first answer; the questions themselves may be adaptive. For a split it counts the events of any
-    `max_parts` parts. None if no theorem here composes the events, as for parts under ReplaceOne.
+    Attributes
+    ----------
+    dataset
+        The name of the account.
+    questions
+        The number of charges that were not voided.
+    spent
+        What the ledger counts.
+    delta
+        The delta of `fixed`.
+    neighbors
+        The neighboring relation.
+    fixed
+        The epsilon of all events together. It is valid if all noise was fixed before the first
+        answer. The questions may depend on earlier answers. For a split, the events of any
+        `max_parts` parts count. None if no theorem here composes the events.
+
+    Examples
+    --------
+    >>> import unacorda
+    >>> from unacorda.ledger import open_ledger, reprice
+    >>> ledger = open_ledger(None)
+    >>> account = ledger.open_account("visits", unacorda.ZCDP(1), {"neighbors": "AddRemove"})
+    >>> cost = reprice(ledger, "visits", delta=1e-6)
+    >>> cost.questions, cost.fixed
+    (0, 0.0)
     """
 
     dataset: str
@@ -65,7 +87,22 @@ class Repriced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OdometerReading:
-    """(epsilon, delta)-DP of all answers so far, valid at any stopping time."""
+    """(epsilon, delta)-DP of all answers so far, read at any time and for any reason.
+
+    Attributes
+    ----------
+    epsilon, delta
+        The guarantee.
+
+    Examples
+    --------
+    >>> import unacorda
+    >>> from unacorda.ledger import odometer, open_ledger
+    >>> ledger = open_ledger(None)
+    >>> account = ledger.open_account("visits", unacorda.PureDP(1), {"neighbors": "AddRemove"})
+    >>> odometer(ledger, "visits", delta=1e-6).epsilon
+    0.0
+    """
 
     epsilon: float
     delta: Fraction

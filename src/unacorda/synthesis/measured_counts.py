@@ -34,11 +34,33 @@ __all__ = ["MeasuredCounts", "MeasuredValue", "measured_counts", "noise_deviatio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredValue:
-    """A number of the data, estimated from the measured tables.
+    """A number of the data, estimated from the measured tables of a synthesis.
 
-    value: the estimate, NaN if the noise leaves no rows in the denominator; standard_error: of its
-    noise; lower, upper: an interval that covers the number of the data with at least this
-    confidence.
+    Attributes
+    ----------
+    value
+        The estimate. NaN if the noise leaves no rows in the denominator.
+    standard_error
+        The standard error of its noise.
+    lower, upper
+        An interval that covers the number of the data with at least this confidence.
+    confidence
+        The confidence.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> import unacorda
+    >>> people = pandas.DataFrame({"id": range(600), "smoker": [True, False, False] * 200})
+    >>> unit, bits = unacorda.Person("id", max_rows=1), unacorda.SeededBits(1)
+    >>> with unacorda.Session(
+    ...     {"people": people}, unit=unit, budget=unacorda.ZCDP(1), bits=bits
+    ... ) as session:
+    ...     synthesis = session.table("people").synthesize(["smoker"], workload=1)
+    ...     synthetic = session.evaluate(synthesis, budget=unacorda.ZCDP(1))
+    >>> smokers = synthetic.measured.count({"smoker": True})
+    >>> round(smokers.value), round(smokers.standard_error, 1), smokers.confidence
+    (200, 0.7, 0.95)
     """
 
     value: float

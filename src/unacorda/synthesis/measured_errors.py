@@ -70,9 +70,31 @@ class TableError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredErrors:
-    """The errors of the tables of a workload.
+    """The measured errors of a synthetic table, for the tables of the workload.
 
-    tables: one each; mean: of all of them; confidence: of each interval alone.
+    Attributes
+    ----------
+    tables
+        The error of each table. It has `columns`, `error` in total variation, `lower` and `upper`.
+    mean
+        The mean error of all tables, in the same form.
+    confidence
+        The confidence of each interval.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> import unacorda
+    >>> people = pandas.DataFrame({"id": range(600), "smoker": [True, False, False] * 200})
+    >>> people["active"] = [True, False] * 300
+    >>> unit, bits = unacorda.Person("id", max_rows=1), unacorda.SeededBits(1)
+    >>> with unacorda.Session(
+    ...     {"people": people}, unit=unit, budget=unacorda.ZCDP(1), bits=bits
+    ... ) as session:
+    ...     synthesis = session.table("people").synthesize(["smoker", "active"], workload=2)
+    ...     errors = session.evaluate(synthesis, budget=unacorda.ZCDP(1)).errors
+    >>> round(errors.of("smoker", "active").upper, 3), errors.confidence
+    (0.008, 0.95)
     """
 
     tables: tuple[TableError, ...]
@@ -80,7 +102,23 @@ class MeasuredErrors:
     confidence: float
 
     def of(self, *names: str) -> TableError:
-        """The error of the table over these columns; InvalidParameter for others' columns."""
+        """Return the error of one table of the workload.
+
+        Parameters
+        ----------
+        *names
+            Its columns, in any order.
+
+        Returns
+        -------
+        TableError
+            The error with its interval.
+
+        Raises
+        ------
+        InvalidParameter
+            For columns that are no table of the workload.
+        """
         for table in self.tables:
             if set(table.columns) == set(names):
                 return table
@@ -90,7 +128,13 @@ class MeasuredErrors:
         raise InvalidParameter("names", names, expected=expected)
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """One dictionary per table: its columns, joined, and its error; first the mean of all."""
+        """Return one dictionary for each table, after one for the mean of all.
+
+        Returns
+        -------
+        list of dict
+            The columns of the table as one text, the error and its interval.
+        """
         return [
             {"table": " × ".join(one.columns), "error": one.error}
             | {"lower": one.lower, "upper": one.upper}
@@ -98,7 +142,18 @@ class MeasuredErrors:
         ]
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A pandas data frame, one row per table, indexed by its columns (extra `frames`)."""
+        """Return a pandas data frame with one row for each table (extra `frames`).
+
+        Returns
+        -------
+        pandas.DataFrame
+            Indexed by the columns of the tables as one text.
+
+        Raises
+        ------
+        MissingExtra
+            Without pandas.
+        """
         frame: pandas.DataFrame = require("pandas", extra="frames").DataFrame(self.to_dicts())
         return frame.set_index("table")
 

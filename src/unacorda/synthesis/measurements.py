@@ -30,21 +30,37 @@ _CONFIDENCE: Final = 0.95
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Measurements:
-    """The measured tables of a synthetic table, as answers with intervals for the noise.
+    """The measured tables of a synthesis, for estimates with intervals that include the noise.
 
-    The numbers are for the rows of the data as they were counted, bounded for each unit and each in
-    its cell. They are not for a population from which these were drawn, and do not depend on the
-    model or the synthetic rows. Tables that were selected by earlier answers still have noise that
-    is independent of these; see docs/proofs/synthesis.md, section 5.
+    The estimates are of the rows of the data as they were counted, after contribution bounding.
+    They use neither the model nor the synthetic rows, and are not about a population. Each measured
+    table has noise of its own, also if it was chosen after earlier answers; see
+    docs/proofs/synthesis.md, section 5.
 
-    Parameters
+    Attributes
     ----------
     plan
         The columns and their cells.
     marginals
         The measured tables.
     laplace
-        Whether their noise has the tails of the Laplace law.
+        Whether the noise has the tails of the Laplace distribution.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> import unacorda
+    >>> people = pandas.DataFrame({"id": range(600), "smoker": [True, False, False] * 200})
+    >>> unit, bits = unacorda.Person("id", max_rows=1), unacorda.SeededBits(1)
+    >>> with unacorda.Session(
+    ...     {"people": people}, unit=unit, budget=unacorda.ZCDP(1), bits=bits
+    ... ) as session:
+    ...     synthesis = session.table("people").synthesize(["smoker"], workload=1)
+    ...     synthetic = session.evaluate(synthesis, budget=unacorda.ZCDP(1))
+    >>> print(synthetic.measured.count())
+    599 (596.5 to 601.5)
+    >>> print(synthetic.measured.proportion({"smoker": True}))
+    0.3339 (0.332 to 0.3358)
     """
 
     plan: SynthesisPlan
@@ -64,8 +80,24 @@ class Measurements:
         """Estimate the number of rows of the data, all or those that meet a condition.
 
         The interval includes only the noise. It is for the rows of the data as they were counted,
-        bounded and each in its cell, not for a population. Raises InvalidParameter for unknown
-        columns and labels, and for columns that no measured table has together.
+        bounded and each in its cell, not for a population.
+
+        Parameters
+        ----------
+        where
+            By column, one label or several, as {"county": "A"}. All rows by default.
+        confidence
+            The confidence of the interval.
+
+        Returns
+        -------
+        MeasuredValue
+            The estimate with its interval.
+
+        Raises
+        ------
+        InvalidParameter
+            For unknown columns and labels, and for columns that no measured table has together.
         """
         given = _given(where)
         columns, seen = self._held(given)
@@ -81,9 +113,28 @@ class Measurements:
     ) -> MeasuredValue:
         """Estimate the share of the data's rows that meet a condition.
 
-        event: by column, one label or several, as {"county": "A"}; where: the rows in the
-        denominator. The interval is for the rows of the data, as in `count`. Raises as `count`
-        does. Source: Fieller 1954; docs/proofs/synthesis.md, section 5.
+        The interval is for the rows of the data, as in `count`.
+
+        Source: Fieller 1954; docs/proofs/synthesis.md, section 5.
+
+        Parameters
+        ----------
+        event
+            By column, one label or several, as {"county": "A"}.
+        where
+            A condition on the rows in the denominator. All rows by default.
+        confidence
+            The confidence of the interval.
+
+        Returns
+        -------
+        MeasuredValue
+            The estimate with its interval.
+
+        Raises
+        ------
+        InvalidParameter
+            As `count`.
         """
         check_condition("event", event)
         demand(event, "event", event, expected="conditions on one or more columns")
@@ -108,8 +159,26 @@ class Measurements:
 
         Numbers outside the edges count as the nearest edge; missing ones are skipped. The estimate
         places each number in the middle of its bin. The interval includes the noise and the width
-        of the bins: it covers the mean for all positions of the numbers in their bins. where: the
-        rows that count. Raises as `count` does, and for columns without bins of numbers.
+        of the bins: it covers the mean for all positions of the numbers in their bins.
+
+        Parameters
+        ----------
+        column
+            A column with bins of numbers.
+        where
+            A condition on the rows that count. All rows by default.
+        confidence
+            The confidence of the interval.
+
+        Returns
+        -------
+        MeasuredValue
+            The estimate with its interval.
+
+        Raises
+        ------
+        InvalidParameter
+            As `count`, and for columns without bins of numbers.
         """
         given = _given(where)
         columns, seen = self._held({column: None, **given})

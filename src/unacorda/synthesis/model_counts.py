@@ -21,22 +21,37 @@ __all__ = ["ModelCounts"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ModelCounts:
-    """The counts of a synthetic table's model over some columns.
+    """The counts of a synthetic table's model over some columns, with the measured counts.
 
-    Parameters
+    Attributes
     ----------
     names
-        Of the columns.
+        The columns.
     labels
-        Of the cells, by column.
+        By column, the labels of its cells.
     counts
-        Of the model, an axis for each column.
+        The counts of the model, with an axis for each column.
     measured
         The best linear unbiased estimate of the data's counts from all measured tables, of the same
-        shape; None where no measured table holds the columns.
+        shape. None if no measured table has all of the columns.
     standard_error
-        Of each cell of `measured`; it is not that of the model, which is nearer to the truth where
-        its form is right, and biased where it is wrong.
+        The standard error of each cell of `measured`. The model is often closer to the data, but
+        biased if its form is wrong.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> import unacorda
+    >>> people = pandas.DataFrame({"id": range(600), "smoker": [True, False, False] * 200})
+    >>> unit, bits = unacorda.Person("id", max_rows=1), unacorda.SeededBits(1)
+    >>> with unacorda.Session(
+    ...     {"people": people}, unit=unit, budget=unacorda.ZCDP(1), bits=bits
+    ... ) as session:
+    ...     synthesis = session.table("people").synthesize(["smoker"], workload=1)
+    ...     synthetic = session.evaluate(synthesis, budget=unacorda.ZCDP(1))
+    >>> counts = synthetic.table("smoker")
+    >>> counts.labels, counts.counts.round().tolist()
+    (((False, True, None),), [399.0, 200.0, 1.0])
     """
 
     names: tuple[str, ...]
@@ -46,7 +61,13 @@ class ModelCounts:
     standard_error: float | None
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """One dictionary per cell: its labels, `count`, `measured` and `standard_error`."""
+        """Return one dictionary for each cell.
+
+        Returns
+        -------
+        list of dict
+            The labels, `count`, `measured` and `standard_error`.
+        """
         lines = itertools.product(*self.labels)
         seen = (
             [None] * self.counts.size if self.measured is None else self.measured.ravel().tolist()
@@ -58,7 +79,18 @@ class ModelCounts:
         ]
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A pandas data frame, one row per cell (extra `frames`)."""
+        """Return a pandas data frame with one row for each cell (extra `frames`).
+
+        Returns
+        -------
+        pandas.DataFrame
+            The columns of `to_dicts`.
+
+        Raises
+        ------
+        MissingExtra
+            Without pandas.
+        """
         library = require("pandas", extra="frames")
         frame: pandas.DataFrame = library.DataFrame(self.to_dicts())
         return frame.astype({"measured": "float64", "standard_error": "float64"})

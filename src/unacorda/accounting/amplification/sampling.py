@@ -156,12 +156,23 @@ def draws(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingWorth:
-    """What sampling at `rate` costs in noise, for one (epsilon, 0) target of the sample.
+    """The cost of sampling in noise, for one pure epsilon.
 
-    base_epsilon: what the mechanism on the sample may have; noise_ratio: the noise on a mean, as
-    a share of the noise that the same mechanism would need on the whole table, divided by the
-    rate (a sample's mean moves 1/rate times as much): rate base_epsilon / epsilon is the inverse
-    of the price. 1 is free; 0.1 means ten times the noise.
+    Attributes
+    ----------
+    epsilon, rate
+        The epsilon of the sampled mechanism, and the share of the units in the sample.
+    base_epsilon
+        The epsilon that the mechanism on the sample may have.
+    noise_ratio
+        The noise of a mean over the whole table, divided by that of a mean over the sample at the
+        same guarantee. 1 means that sampling is free; 0.1 means ten times the noise.
+
+    Examples
+    --------
+    >>> worth = sampling_worth(1.0, rate=0.01)
+    >>> round(worth.base_epsilon, 2), round(worth.noise_ratio, 3), worth.free
+    (5.15, 0.052, False)
     """
 
     epsilon: float
@@ -171,12 +182,12 @@ class SamplingWorth:
 
     @property
     def free(self) -> bool:
-        """Whether sampling costs less than a twentieth in noise."""
+        """Whether sampling adds less than a twentieth to the noise."""
         return self.noise_ratio >= 0.95
 
     @property
     def warning(self) -> str:
-        """What to tell a user, in plain words."""
+        """The cost of sampling in words, for a user."""
         share = f"{self.rate:.3g} of the units"
         if self.free:
             return (

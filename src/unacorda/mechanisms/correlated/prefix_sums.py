@@ -177,9 +177,20 @@ class Counter(Protocol):
 
 @final
 class PrefixStream(NonCopyable):
-    """Says the noisy sum of all values so far, after each of them.
+    """A stream of noisy sums of all values so far.
 
-    Made by the `start` of `BinaryTree` and `SquareRootToeplitz`; safe to use from several threads.
+    The method `start` of `BinaryTree` and `SquareRootToeplitz` makes it. It is safe to use from
+    several threads.
+
+    Examples
+    --------
+    >>> import unacorda
+    >>> from unacorda.mechanisms import BinaryTree
+    >>> tree = BinaryTree(sigma=10, l2_sensitivity=1, steps=4)
+    >>> stream = tree.start(bits=unacorda.SeededBits(1))
+    >>> first = stream.add(120)
+    >>> abs(stream.add(80) - 200) < 100, stream.left, stream.stopped
+    (True, 2, False)
     """
 
     __slots__ = ("_between", "_counter", "_grid", "_lock", "_mechanism", "_owner", "_time")
@@ -193,7 +204,7 @@ class PrefixStream(NonCopyable):
 
     @property
     def left(self) -> int:
-        """How many values it still takes."""
+        """The number of values that it still takes."""
         return self._mechanism.steps - self._time
 
     @property
@@ -202,11 +213,25 @@ class PrefixStream(NonCopyable):
         return self.left == 0
 
     def add(self, value: ArrayLike) -> Any:
-        """Take the value of the next step, and give the noisy sum of all so far.
+        """Add the value of the next step, and return the noisy sum of all values so far.
 
-        value: a number, or an array of shape (dimension,); NaN counts as 0, values end at 2^56 grid
-        steps. Raises StreamStopped after the last step, in a forked process and after an interrupt
-        within a step; InvalidParameter for another shape or dtype.
+        Parameters
+        ----------
+        value
+            A number, or an array of shape (dimension,). NaN counts as 0. Values are clamped to 2^56
+            grid steps.
+
+        Returns
+        -------
+        float or array
+            The noisy sum.
+
+        Raises
+        ------
+        StreamStopped
+            After the last step, in a forked process, and after an interrupt within a step.
+        InvalidParameter
+            For another shape or dtype.
         """
         steps = self._grid.steps(_one_step(value, dimension=self._mechanism.dimension))
         if self._owner != os.getpid():  # before the lock, which a fork may have left closed

@@ -46,10 +46,27 @@ class Violation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SensitivityCheck:
-    """What `check_sensitivity` found; true where the loss passed, and in plain words as text.
+    """The result of `check_sensitivity`. It is true if no violation was found.
 
-    largest: by how much a loss moved at most, until a violation was met; data_sets, pairs: how
-    many datasets and pairs of neighbors were tried; violation: the first one, or None.
+    `print` shows it in words.
+
+    Attributes
+    ----------
+    sensitivity, neighbors
+        The sensitivity that was checked, and the neighboring relation.
+    largest
+        The largest change of the loss, up to the first violation.
+    data_sets, pairs
+        The numbers of datasets and of pairs of neighbors that were tried.
+    violation
+        The first violation, with the two datasets and the losses on them; or None.
+
+    Examples
+    --------
+    >>> from unacorda.mechanisms.data_dependent import check_sensitivity
+    >>> found = check_sensitivity(len, domain=[0, 1], n=3)
+    >>> bool(found), found.largest, found.pairs
+    (True, Fraction(1, 1), 12)
     """
 
     sensitivity: Fraction

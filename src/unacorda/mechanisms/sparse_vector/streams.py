@@ -95,9 +95,18 @@ def first_above(comparison: Comparison, values: NDArray[Any], *, bits: RandomBit
 
 @final
 class ThresholdStream(NonCopyable):
-    """Answers for one question after the other whether it is above the threshold.
+    """A stream of questions, each of which is found above a threshold or not.
 
-    Made by the `start` of `SparseVector`; safe to use from several threads.
+    `SparseVector.start` makes it. It is safe to use from several threads.
+
+    Examples
+    --------
+    >>> import unacorda
+    >>> from unacorda.mechanisms import SparseVector
+    >>> first = SparseVector(epsilon=1, sensitivity=1, threshold=1000)
+    >>> stream = first.start(bits=unacorda.SeededBits(1))
+    >>> stream.ask(10), stream.ask(2000), stream.stopped
+    (False, True, True)
     """
 
     __slots__ = (
@@ -128,28 +137,57 @@ class ThresholdStream(NonCopyable):
 
     @property
     def left(self) -> int:
-        """How many answers above the threshold it may still give."""
+        """The number of answers above the threshold that it may still give."""
         return self._left
 
     @property
     def stopped(self) -> bool:
-        """Whether it has given all of its answers."""
+        """Whether it has given all answers above the threshold."""
         return self._left == 0
 
     def ask(self, value: Question) -> bool:
-        """Whether the question of this value is found above the threshold.
+        """Test whether the next question is above the threshold, with noise.
 
-        value: the exact answer, a number of any size; other values count as 0, and values are
-        clamped at 2^60 grid steps. Raises StreamStopped after the last answer above the threshold
-        and in a forked process, and InvalidParameter for several values together.
+        Parameters
+        ----------
+        value
+            The exact answer, a number of any size. NaN and other values that are no number count as
+            0. Values are clamped to 2^60 grid steps.
+
+        Returns
+        -------
+        bool
+            Whether it is found above the threshold.
+
+        Raises
+        ------
+        StreamStopped
+            After the last answer above the threshold, and in a forked process.
+        InvalidParameter
+            For several values at once.
         """
         return self._gap(value) is not None
 
     def ask_with_gap(self, value: Question) -> float | None:
-        """The noisy gap of the question above the threshold, or None if it is below.
+        """Test the next question, and return its noisy distance above the threshold.
 
-        It costs no more than `ask`. Its noise has mean 0 over all questions, but the selected ones
-        tend to have upward noise, so a gap tends to be too large.
+        It costs no more than `ask`. The noise has mean 0 over all questions. Over those found above
+        the threshold it is positive on average, so a gap tends to be too large.
+
+        Parameters
+        ----------
+        value
+            As for `ask`.
+
+        Returns
+        -------
+        float or None
+            None if it is not found above the threshold.
+
+        Raises
+        ------
+        StreamStopped, InvalidParameter
+            As `ask`.
         """
         gap = self._gap(value)
         return None if gap is None else float(float_multiples([gap], self._comparison.grid_log2)[0])
@@ -182,9 +220,18 @@ class ThresholdStream(NonCopyable):
 
 @final
 class NumericStream(NonCopyable):
-    """Answers the questions of a stream that are above the threshold, with a number.
+    """A stream of questions, of which those above a threshold are answered with a number.
 
-    Made by `NumericSparse.start`; safe to use from several threads.
+    `NumericSparse.start` makes it. It is safe to use from several threads.
+
+    Examples
+    --------
+    >>> import unacorda
+    >>> from unacorda.mechanisms.sparse_vector import NumericSparse
+    >>> search = NumericSparse(epsilon=1, count=4, sensitivity=1, threshold=1000)
+    >>> stream = search.start(bits=unacorda.SeededBits(1))
+    >>> stream.ask(10) is None, abs(stream.ask(5000) - 5000) < 500, stream.left
+    (True, True, 3)
     """
 
     __slots__ = ("_answers", "_bits", "_search")
@@ -196,18 +243,31 @@ class NumericStream(NonCopyable):
 
     @property
     def left(self) -> int:
-        """How many numbers it may still give."""
+        """The number of answers that it may still give."""
         return self._search.left
 
     @property
     def stopped(self) -> bool:
-        """Whether it has given all of its numbers."""
+        """Whether it has given all of its answers."""
         return self._search.stopped
 
     def ask(self, value: Question) -> float | None:
-        """The value with fresh noise if it is found above the threshold, else None.
+        """Answer the next question with fresh noise if it is found above the threshold.
 
-        Values and refusals as for `ThresholdStream.ask`.
+        Parameters
+        ----------
+        value
+            As for `ThresholdStream.ask`.
+
+        Returns
+        -------
+        float or None
+            None if it is not found above the threshold.
+
+        Raises
+        ------
+        StreamStopped, InvalidParameter
+            As `ThresholdStream.ask`.
         """
         exact: Any = question(value)
         if not self._search.ask(exact):

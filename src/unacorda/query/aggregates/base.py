@@ -179,18 +179,48 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """What is known of one aggregate's error before anything is spent.
+    """The noise of one aggregate and its expected error, computed before anything is spent.
 
-    noise: the mechanism in words; sensitivity: how far one unit moves the answer, and why.
-    standard_error: of the noise in every cell, where it does not depend on the data, or under
-    assumptions; half_width: of the 95% interval, likewise. table: (rows in a cell, standard error)
-    where the error depends on them. rank_error: by how many rows a quantile's rank is off at most,
-    with 95% probability; people_error: how many people at most pass a found level, likewise.
-    assumed_rows: the rows that the reader assumed, where an error rests on
-    it. levels: of an answer with margins the largest standard error at each level, in their order.
-    least_rows: with no more rows in a cell the answer is not known to depend on them, with 95%
-    probability. reading: what a release states of an answer that has no interval, or one about
-    something else than the exact answer. notes: what else a reader should know.
+    Attributes
+    ----------
+    noise
+        The mechanism, in words.
+    sensitivity
+        The sensitivity to one privacy unit, with its reason.
+    standard_error
+        The standard error of each answer. None if it depends on the data and nothing was assumed
+        about them.
+    half_width
+        Half of the 95% interval, on the same terms.
+    table
+        Pairs (rows in a group, standard error), if the error depends on the number of rows.
+    rank_error
+        For quantiles: with 95% probability, the rank is off by at most this number of rows.
+    people_error
+        For levels that are found: with 95% probability, at most this number of people exceed the
+        level.
+    assumed_rows
+        The assumed number of rows, if the error depends on it.
+    levels
+        For a question with margins: the largest standard error at each level.
+    least_rows
+        If a group has more rows than this, its answer depends on them with 95% probability.
+    reading
+        How to read an answer that has no interval.
+    notes
+        Further remarks, in words.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> import unacorda
+    >>> visits = pandas.DataFrame({"id": [1, 2, 3], "age": [30, 41, 62]})
+    >>> unit = unacorda.Person("id", max_rows=1)
+    >>> with unacorda.Session({"visits": visits}, unit=unit, budget=unacorda.PureDP(1)) as session:
+    ...     question = session.table("visits").agg(n=unacorda.count())
+    ...     plan = session.explain(question, budget=unacorda.PureDP(1))
+    >>> plan.forecasts["n"].noise, plan.forecasts["n"].half_width
+    ('discrete Laplace noise of scale 1', 3.0)
     """
 
     noise: str

@@ -85,11 +85,39 @@ def row_rungs(limit: int | None = None) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptRows:
-    """The share of a question's rows that a bound on the rows of a person keeps.
+    """An estimate of the share of a question's rows that its contribution bounds keep.
 
-    share: an estimate; at_most: a 97.5% upper confidence limit for every table; at_least: a lower
-    one, valid if no person has more than `no_more` rows. limit: the bound; unit: the person's id;
-    histogram: the released counts, from which all of these are computed.
+    Attributes
+    ----------
+    share
+        The estimate.
+    at_most
+        A 97.5% upper confidence limit.
+    at_least
+        A 97.5% lower confidence limit. It holds if no person has more than `no_more` rows.
+    no_more
+        The number of rows that the lower limit assumes.
+    limit
+        The bound on the rows of a person.
+    unit
+        The column with the person's id.
+    histogram
+        The released counts of people by number of rows, from which all of this is computed.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> import unacorda
+    >>> rows = [person for person in range(3000) for _ in range(1 + person % 4)]
+    >>> visits = pandas.DataFrame({"id": rows})
+    >>> unit, bits = unacorda.Person("id", max_rows=2), unacorda.SeededBits(1)
+    >>> with unacorda.Session(
+    ...     {"visits": visits}, unit=unit, budget=unacorda.PureDP(2), bits=bits
+    ... ) as session:
+    ...     question = session.table("visits").agg(n=unacorda.count()).with_kept("0.1")
+    ...     kept = session.evaluate(question, budget=unacorda.PureDP(2)).kept
+    >>> round(kept.share, 2), round(kept.at_least, 2), round(kept.at_most, 2), kept.no_more
+    (0.7, 0.7, 0.74, 4)
     """
 
     share: float
@@ -102,7 +130,7 @@ class KeptRows:
 
     @property
     def sentence(self) -> str:
-        """All of it in words, rounded outward."""
+        """The estimate and its limits in words, rounded outward."""
         bound = f"at most {self.limit:,} per {self.unit}"
         if self.at_most >= 1 and self.at_least <= 0:
             return f"Rows kept: the noise hides what share ({bound})"
@@ -114,7 +142,13 @@ class KeptRows:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields as plain values."""
+        """Return the estimate as plain values, for JSON.
+
+        Returns
+        -------
+        dict
+            All fields.
+        """
         return dataclasses.asdict(self)
 
 

@@ -150,14 +150,47 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnLook:
-    """What is known of one column.
+    """What a first look found of one column.
 
-    kind: as what it was read; source: how that was known: declared, from the type of the column,
-    or by a private vote. present: people who have a value. range: declared or found bounds (of
-    dates as text); limits: the same as numbers; found: whether they were found privately. mean;
-    quantiles: by share; intervals: of them 95% intervals, but for those wider than half the range.
-    bars: people by value, in bins of the range or by the values there are; missing: people with a
-    row without a value, None where it is not known. note: for a reader.
+    Attributes
+    ----------
+    name
+        The column.
+    kind
+        Its type, as it was read.
+    source
+        How the type is known: "declared", from the "type" of the column, or from a private "vote".
+    present
+        The number of people who have a value.
+    range, limits
+        The bounds, as texts and as numbers.
+    found
+        Whether the bounds were found privately.
+    mean
+        The mean, with its interval.
+    quantiles, intervals
+        By share, the quantiles and their 95% intervals. Intervals wider than half the range are
+        left out.
+    bars
+        The numbers of people by value, or by bin of the range.
+    missing
+        The number of people with a row without a value; None if it is not known.
+    note
+        A remark for readers.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> import unacorda
+    >>> visits = pandas.DataFrame({"id": range(2000), "age": [20 + i % 60 for i in range(2000)]})
+    >>> unit, bits = unacorda.Person("id", max_rows=1), unacorda.SeededBits(1)
+    >>> facts = {"age": unacorda.Bounds(0, 120)}
+    >>> with unacorda.Session(
+    ...     {"visits": visits}, unit=unit, budget=unacorda.PureDP(2), columns=facts, bits=bits
+    ... ) as session:
+    ...     (age,) = session.describe("visits", budget=unacorda.PureDP(2)).columns
+    >>> age.kind, age.source, age.range, age.found
+    ('number', 'declared', ('0', '120'), False)
     """
 
     name: str
