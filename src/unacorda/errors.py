@@ -312,7 +312,7 @@ class UnsupportedConstruct(InvalidParameter):
 
 
 class WrongUnit(UnacordaError, TypeError):
-    """Two guarantees of different kinds meet where only one kind can stand.
+    """Two guarantees of different kinds meet where only one kind is possible.
 
     Attributes
     ----------

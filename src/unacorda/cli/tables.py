@@ -104,7 +104,7 @@ class DataTables:
         return Session(tables, public=public, **self.options, **options)
 
     def joined(self, public: Mapping[str, str], delimiter: str | None) -> DataTables:
-        """The same with more public tables; InvalidParameter for a name that stands twice."""
+        """The same with more public tables; InvalidParameter for a repeated name."""
         again = twin([*self.tables, *self.public, *public])
         expected = "a name that no other table has, whatever its capitals"
         demand(again is None, "--public", again, expected=expected)
@@ -131,7 +131,7 @@ class DataTables:
 
 
 def _named_files(option: str, texts: Sequence[str]) -> dict[str, str]:
-    """Files by the names of their tables; InvalidParameter for a name that stands twice."""
+    """Files by the names of their tables; InvalidParameter for a repeated name."""
     found: dict[str, str] = {}
     for text in texts:
         name, path = assignment(option, text, form="NAME=FILE, such as labs=labs.csv")

@@ -250,7 +250,7 @@ def _flips(epsilon: Fraction) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubsetSelection(PureOracle):
-    r"""Send a uniform set of d categories with the true one, or one without it, at odds e^epsilon.
+    r"""Send a uniform set of d categories, with the true one at odds e^epsilon.
 
     A given set with the true category is e^epsilon times as probable as a given set without it. d
     is the better of the two whole numbers about k / (e^epsilon + 1). A report is ceil(k/8) bytes,
@@ -288,7 +288,7 @@ class SubsetSelection(PureOracle):
 
     @property
     def event(self) -> events.RandomizedResponse | events.Pure:
-        """What one report costs: sets that hold both of two categories do not tell them apart."""
+        """The cost of one report: sets with both of two categories do not distinguish them."""
         size, own = self.size, self.support.own
         others = self.categories - 1
         first = own * (self.categories - size) / others  # holds the true one, not the other

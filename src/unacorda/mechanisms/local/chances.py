@@ -1,8 +1,7 @@
 """Chances of 2^-64, and draws of reports by them.
 
 Every probability is a whole number of chances in 2^64. Truths are rounded down and lies up, so
-the ratio of the two stays at or below e^epsilon whatever the rounding; docs/proofs/local.md,
-section 1.
+their ratio is at most e^epsilon also after rounding; docs/proofs/local.md, section 1.
 """
 
 # SPDX-License-Identifier: Apache-2.0

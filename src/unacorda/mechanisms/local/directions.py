@@ -1,8 +1,8 @@
-"""Vectors of bounded length: the choice of one direction out of some that were drawn beforehand.
+"""Vectors of bounded length, reported as one of several directions that are drawn beforehand.
 
-The directions are drawn without a look at the vector, so they tell nothing; the device points at
-one of them, sooner at one of the nearest. What float64 does to directions and angles moves the
-mean a little and privacy not at all. docs/proofs/local.md, section 9.
+The directions are drawn independently of the vector, so they reveal nothing. The device reports one
+of them, with a preference for the nearest. Rounding of directions and angles in float64 biases the
+mean a little and does not affect privacy. docs/proofs/local.md, section 9.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -45,7 +45,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Directions(PureCalibrated):
-    r"""Send a direction, one near the vector's own e^epsilon times as often as another.
+    r"""Send a direction, one near the vector's own at odds e^epsilon.
 
     Axes are drawn at random; of their two ends each, the `nearest` with the least angles to the
     vector are preferred. A vector that is shorter than the radius counts, at random, as one of that
@@ -64,7 +64,7 @@ class Directions(PureCalibrated):
     size
         How many numbers a vector has, from 1 to 2^16.
     radius
-        A public l2 norm, above 0, that longer vectors are clipped to.
+        A public l2 norm, above 0, to which vectors are clipped.
 
     Raises
     ------
@@ -113,7 +113,7 @@ class Directions(PureCalibrated):
 
     @property
     def event(self) -> events.RandomizedResponse | events.Pure:
-        """What one report costs: ends that are preferred for neither vector tell nothing."""
+        """The cost of one report: ends that are preferred for neither vector reveal nothing."""
         design = self._design
         near, others = Fraction(design.near, WHOLE), 2 * design.axes - design.nearest
         weight = near + (1 - near) * design.nearest / others
@@ -154,7 +154,7 @@ class Directions(PureCalibrated):
         return reports.reshape(array.shape)
 
     def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
-        """Report vectors and decode them: each is an unbiased estimate of its vector by itself.
+        """Report vectors and decode them; each result is an unbiased estimate of its vector.
 
         Parameters
         ----------
@@ -171,7 +171,7 @@ class Directions(PureCalibrated):
         return self.decode(self.encode(x, bits=bits))
 
     def decode(self, reports: ArrayLike) -> Any:
-        """Return what each report counts in the mean, in the unit of the vectors.
+        """Decode reports to unbiased estimates, in the unit of the vectors.
 
         Parameters
         ----------

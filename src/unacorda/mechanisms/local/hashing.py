@@ -45,8 +45,8 @@ class LocalHashing(PureOracle):
     The function is v -> floor(g ((a v + b) mod (2^31 - 1)) / 2^31), a and b uniform and a not 0;
     the cell is reported by g-ary randomized response. A report is the three integers a, b and the
     cell, whatever k is. g is the better of the two whole numbers about e^epsilon + 1, up to 2^20.
-    The variance is about that of `UnaryEncoding`; the server works once for every report and every
-    category that is asked for, and need not ask for all. Two categories fall into one cell with
+    The variance is about that of `UnaryEncoding`. The server's work is proportional to reports
+    times requested categories, and it need not request all. Two categories fall into one cell with
     exactly the probability `collision`, so estimates are exactly unbiased.
 
     Source: Wang, Blocki, Li, Jha 2017 (USENIX Security), optimal local hashing.

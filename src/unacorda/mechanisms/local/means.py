@@ -1,4 +1,4 @@
-"""Mean oracles: numbers between public bounds, sent as a bit, as a place on a grid or as either.
+"""Mean oracles: numbers between public bounds, reported as a bit, a grid point or either.
 
 Values are first rounded to the nearest of 2^30 + 1 places from lower to upper, which moves each
 by at most 2^-30 of the width; from there on every probability is exact, and the decoded reports
@@ -94,7 +94,7 @@ class MeanOracle(PureCalibrated, ABC):
         Parameters
         ----------
         x
-            Integers or floats; NaN counts as 0, whatever lies beyond a bound as the bound.
+            Integers or floats; NaN counts as 0, and values are clamped to the bounds.
         bits
             By default a secure source.
 
@@ -107,16 +107,16 @@ class MeanOracle(PureCalibrated, ABC):
         return shaped(self._randomize(places, bits or _SECURE), shape)
 
     def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
-        """The decoded report, a float64 or an array: each is an unbiased estimate by itself."""
+        """The decoded report, a float64 or an array; each is an unbiased estimate."""
         return self.decode(self.encode(x, bits=bits))
 
     def decode(self, reports: ArrayLike) -> Any:
-        """What each report counts in the mean, in the unit of the values."""
+        """Decode reports to unbiased estimates, in the unit of the values."""
         decoded = self._deviations(reports) + float(self._ends.center)
         return shaped(decoded, None if np.ndim(reports) == 0 else np.shape(reports))
 
     def aggregate(self, reports: ArrayLike) -> Estimate:
-        """Estimate the mean of all values, its errors estimated from how the reports scatter.
+        """Estimate the mean of all values, with errors from the spread of the reports.
 
         Parameters
         ----------
@@ -248,7 +248,7 @@ class Duchi(MeanOracle):
         return Fraction(1, 2)
 
     def aggregate(self, reports: ArrayLike) -> Estimate:
-        """The mean of all values. Its error counts everybody's value as the mean.
+        """The mean of all values, with the error as if every value were the mean.
 
         This is the most that the noise about the mean of these people can be, and exactly the
         error about the mean of all those of whom they are a sample: bits do not tell the two
@@ -281,7 +281,7 @@ class Duchi(MeanOracle):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piecewise(MeanOracle):
-    r"""Send a place on a grid, one near the value e^epsilon times as often as another.
+    r"""Send a grid point, one near the value at odds e^epsilon.
 
     The grid reaches beyond the bounds; of its 2^30 + `window` places the `window` about the value
     are preferred, the share e^(-epsilon/2) as many as the others. A report is the integer number of
@@ -367,7 +367,7 @@ class Piecewise(MeanOracle):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hybrid(MeanOracle):
-    r"""Send a place near the value with probability 1 - e^(-epsilon/2), else one bit about it.
+    r"""Send a grid point near the value with probability 1 - e^(-epsilon/2), else one bit.
 
     The place is sent as by `Piecewise`, which errs least for values in the middle, the bit as by
     `Duchi`, which errs least near the bounds; the probability makes the error the same for all

@@ -1,31 +1,31 @@
-"""Bounds, and sums without bounds, that are found privately.
+"""Bounds, and sums without given bounds, that are found privately.
 
-**Sums.** Every person's total is cut at a level that is itself found privately. The bounded rows of
-a person in a cell add up to their total, a whole number of a public unit. Their positive part and
-their negative part are two questions about disjoint people, since a total has one sign. For each:
-AboveThreshold climbs a public ladder of levels L to the first that at most a few people pass (see
-`selection`), and then the sum of all totals cut at L is released with noise for sensitivity
-L. The level is a released number, so that everything behind it may depend on it.
+**Sums.** Every person's total is clamped at a level that is itself found privately. The bounded
+rows of a person in a cell add up to their total, a whole number of a public unit. Positive and
+negative totals are two questions about disjoint people. For each, AboveThreshold searches a list of
+public levels L for the first that at most a few people exceed (see `selection`). Then the sum of
+all totals clamped at L is released with noise for sensitivity L. The level is a released number, so
+everything after it may depend on it.
 
-**What it costs.** In one part of one cell a person changes every count by at most 1, all in one
-direction, and the cut sum by at most L: the search costs its event and the noise, of a multiplier
-that is the same for every L, costs its own. With at most r rows they have totals in at most m =
-min(r, cells) cells and one sign in each: m parts feel them, the others have the same law with them
-as without. Where they are replaced, their old and their new totals are in at most min(2 m, parts)
-of them. The price is m times, or that many times, the two events.
+**Cost.** In one part (a cell and a sign) a person changes every count by at most 1, all in one
+direction, and the clamped sum by at most L. The search costs its event, and the noise, with the
+same multiplier for every L, its own. With at most r rows a person has totals in at most m = min(r,
+cells) cells, with one sign in each. So m parts depend on the person, and the others do not. If a
+person is replaced, their old and new totals are in at most min(2 m, parts) parts. The price is the
+two events that many times.
 
-**What it is an estimate of.** The sum of the cut totals, with noise of mean 0 and known size once
-L is known. The sum itself is larger: about `allowed` people pass L. How far they pass it is not
-known, and of no sum without a bound can it be.
+**Estimand.** It estimates the sum of the clamped totals, with noise of mean 0 and known size, given
+L. The sum itself is larger: about `allowed` people exceed L. By how much is not known, and cannot
+be for any sum without a bound.
 
-Source: the search, Lyu, Su, Li 2017, arXiv:1603.01699, Algorithm 7; what is aimed at, a sum without
-few of its people: Fang, Dong, Yi 2022; proof above.
+Source: the search, Lyu, Su, Li 2017, arXiv:1603.01699, Algorithm 7; a sum without a few of its
+people as a target: Fang, Dong, Yi 2022; proof above.
 
-**Bounds**: the range of a column, the number of a person's rows. Each is the rung of a public
-ladder that at most a few people pass, found by `selection`: for the upper bound people climb
-by their greatest value, for the lower one by the opposite of their least, for the number of rows by
-how many they have. One person is one count in these questions, so that nothing has to be bounded
-before. What is found is a released number and so public.
+**Bounds**: the range of a column, or the number of a person's rows. Each is the first number of a
+public list that at most a few people exceed, found by `selection`. For the upper bound a person's
+greatest value is compared, for the lower one minus their least value, and for the number of rows
+their count. One person is one count in these questions, so nothing has to be bounded before. The
+result is a released number and so public.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -133,7 +133,7 @@ class LadderSearch(Single):
         return search_for(share, rungs=len(self.rungs), hits=hits, runs=self.runs)
 
     def forecast(self, noise: Any, reach: Reach, assume: Assumption | None) -> Forecast:
-        """What is known beforehand: how many people pass what is found, not how far."""
+        """Forecast how many people exceed the result; by how much is not known."""
         return Forecast(
             noise=f"AboveThreshold with epsilon = {float(noise.solver.epsilon):.6g}{self.each}",
             sensitivity=of_totals(reach).reason,
@@ -144,7 +144,7 @@ class LadderSearch(Single):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutomaticSum(LadderSearch):
-    """The sum of a number column without bounds, each person's total cut at a found level.
+    """The sum of a number column without bounds, each person's total clamped at a found level.
 
     signs: which parts there can be, 1 and -1, by what is known of the column's range.
     """
@@ -176,7 +176,7 @@ class AutomaticSum(LadderSearch):
         return tuple(sorted({math.isqrt(2**power) for power in range(2 * highest + 1)}))
 
     def ladders(self, values: Sequence[str], unit: Unit) -> tuple[Thresholds, ...]:
-        """People by their total, one ladder for each sign; no row raises."""
+        """People by their total, one ladder for each sign; no row raises an error."""
         (value,) = values
         end = double(self._absolute(self.rungs[-1]))
         inside = f"greatest(least({value}, {end}), -{end})"
@@ -206,7 +206,7 @@ class AutomaticSum(LadderSearch):
         )
 
     def release(self, exact: Exact, noise: ClampingSearch, bits: RandomBits) -> Answer:
-        """Noisy sums of cut totals, and the levels at which they were cut."""
+        """Noisy sums of clamped totals, and the levels at which they were clamped."""
         cells = len(exact.people[0].people)
         values, squares, widths = np.zeros((3, cells))
         ends = {1: np.zeros(cells), -1: np.zeros(cells)}
@@ -231,7 +231,7 @@ class AutomaticSum(LadderSearch):
         )
 
     def forecast(self, noise: ClampingSearch, reach: Reach, assume: Assumption | None) -> Forecast:
-        """What is known beforehand: how many people are cut, not by how much."""
+        """Forecast how many people are clamped; by how much is not known."""
         one = noise.noise(1)
         law = "Laplace noise" if one.laplace else "normal noise"
         ratio = one.standard_deviation / self._absolute(1)
@@ -262,7 +262,7 @@ class AutomaticSum(LadderSearch):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundBounds(LadderSearch):
-    """The range of a number column that all but few people keep to, on round numbers."""
+    """The range of a number column that holds almost all people, in round numbers."""
 
     tag: ClassVar[str] = "foundbounds"
     functions: ClassVar[tuple[str, ...]] = ("find_bounds",)
@@ -326,7 +326,7 @@ def _range(rungs: Sequence[float], low: float, high: float) -> tuple[float, floa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsPerPerson(LadderSearch):
-    """How many rows all but few people have at most, up to a public end."""
+    """The most rows of almost all people, up to a public end."""
 
     tag: ClassVar[str] = "rowsperperson"
 
@@ -351,10 +351,10 @@ class RowsPerPerson(LadderSearch):
 
 
 def find_bounds(column: Written, *, weight: Number = 1) -> FoundBounds:
-    """Find public bounds of a number column privately: few people have values outside of them.
+    """Find bounds of a number column privately that hold the values of almost all people.
 
-    It is for columns whose range no rule or law of nature tells. The answer's interval is the
-    range, its value the middle; `Session.find_bounds` gives it as `Bounds`.
+    It is for columns without a known range. The answer's interval is the range, and its value is
+    the middle; `Session.find_bounds` returns it as `Bounds`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What every aggregate is: a plain value that says what to count, with which noise, and how wrong.
+"""The base of aggregates: values that define what to count, the noise and the error.
 
 An aggregate reads the bounded rows of a question through exact integers alone: counts and sums over
 the rows of a cell (`measures`), counts by place on a grid (`rankings`), and people by how far their
@@ -52,7 +52,7 @@ _WEIGHT_BITS = 256  # of either number of the fraction
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Exact:
-    """The engine's exact integers for one aggregate; they never leave this process un-noised.
+    """The engine's exact integers for one aggregate; they are never released without noise.
 
     sums: one list per measure, one integer a cell; rankings, people: one for each ranking and each
     ladder that was asked about.
@@ -68,7 +68,7 @@ class Exact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """Released numbers, one a line of the release, with what is known of their error.
+    """Released numbers, one per row of the release, with their errors.
 
     values: estimates; None only in a computed column, where it is undefined. standard_errors: of
     the noise, None where the law is not known.
@@ -244,7 +244,7 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumption:
-    """Numbers that the data is assumed to have: what `unacorda.Assume` states, which says more."""
+    """Assumed numbers of the data, from `unacorda.Assume`."""
 
     rows: int
     values: Mapping[str, Sequence[float]] = field(default_factory=dict)
@@ -365,7 +365,7 @@ class Aggregate(ABC):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """What follows its name in the columns of a release, one for each answer it gives."""
+        """The suffixes of its columns in a release, one for each answer."""
         return ("",)
 
     @property
@@ -380,12 +380,12 @@ class Aggregate(ABC):
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """Columns, as the caller named them, of which values may be assumed to foretell errors."""
+        """Columns, as the caller named them, whose values can be assumed to forecast errors."""
         return ()
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """The public range that values of its column are clamped to, where it has one."""
+        """The public range to which values of its column are clamped, if any."""
         lower, upper = (getattr(self, name, None) for name in ("lower", "upper"))
         return None if lower is None or upper is None else (float(lower), float(upper))
 
@@ -491,9 +491,9 @@ def expression_of(
 ) -> Expression:
     """A column by its name, or else an expression, as an expression.
 
-    A name is taken whole, whatever signs it holds; an untyped column is read as the kind that its
-    use needs, None for any. Raises InvalidParameter for what is neither column nor
-    expression, or of another kind.
+    A name may have any characters; an untyped column is read as the kind that its use needs, None
+    for any. Raises InvalidParameter for a value that is neither column nor expression, or is of
+    another kind.
     """
     text = column
     if checks.is_text(column) and column in scope:

@@ -476,8 +476,7 @@ def quantile(
     q
         From 0 to 1, with at most six decimals.
     lower, upper
-        Public bounds in the column's unit, lower < upper. Left out, they are those declared of the
-        column.
+        Public bounds in the column's unit, lower < upper. By default those declared for the column.
     resolution
         The smallest difference that matters, in the column's unit; near 0, answers are multiples of
         it. By default 1 for a column of whole numbers, else tiny compared with the bounds. The

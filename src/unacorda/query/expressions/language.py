@@ -520,7 +520,7 @@ Written = str | ColumnExpression
 
 
 def col(name: str) -> ColumnExpression:
-    r"""Name a column in an expression: `col("age") >= 18` means the text `"age" >= 18`.
+    r"""Name a column in an expression: `col("age") >= 18` is the text `"age" >= 18`.
 
     Parameters
     ----------
@@ -551,7 +551,7 @@ def written(value: Written) -> str: ...
 @overload
 def written(value: Written | None) -> str | None: ...
 def written(value: Written | None) -> str | None:
-    """Give the text of an expression; of one that is a column alone the column's name."""
+    """Return the text of an expression; for a single column the column's name."""
     if not isinstance(value, ColumnExpression):
         return value
     node = value._node  # noqa: SLF001  # the same file
@@ -559,7 +559,7 @@ def written(value: Written | None) -> str | None:
 
 
 def expression_text(value: Written) -> str:
-    """Give the text of an expression, where a column alone is one too."""
+    """Return the text of an expression, also of a single column."""
     return str(value) if isinstance(value, ColumnExpression) else value
 
 

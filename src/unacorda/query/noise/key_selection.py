@@ -1,9 +1,9 @@
-"""Keys that are private themselves: how they are asked for, and which rule chooses them.
+"""Private keys: how a question requests them, and which rule selects them.
 
-Every person is bound first, so that they have rows under a bounded number of keys; then different
-people are counted under each key that anyone has; then a rule names the keys that enough people
-share. That is a release of its own, charged beside the aggregates, and it spends a delta: the
-chance that a key shows which one person alone has.
+First contribution bounding limits the number of keys of each person. Then different people are
+counted under each present key, and a rule selects the keys that enough people share. This is a
+separate release, charged in addition to the aggregates, and it spends a delta: the chance that a
+key of only one person is released.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -44,7 +44,7 @@ _COMPARED: Final = CHANCES[1]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateKeys:
-    """That the keys of a column are found privately; see `private_keys`."""
+    """A request to find the keys of a column privately; see `private_keys`."""
 
     tag: ClassVar[str] = "privatekeys"
 
@@ -62,22 +62,21 @@ def private_keys(
 ) -> PrivateKeys:
     """Let a question find the keys of a column: `group_by("county", keys=unacorda.private_keys())`.
 
-    A key is answered where enough different people have it; below, it may be missing, which
-    `explain` and the release put in numbers. Text, whole numbers, dates and booleans can be keys,
-    and NULL is a key like any other. Several columns that are private in one question are chosen
-    together, by their combinations. The question must be asked with a delta.
+    A key is answered if enough different people have it. With fewer people it may be missing;
+    `explain` and the release give the numbers. Text, whole numbers, dates and booleans can be keys,
+    and NULL is a key like any other. Several private columns of a question are selected together,
+    by their combinations. The question needs a delta.
 
     Parameters
     ----------
     weight
-        The part of the budget that finding keys takes, relative to the aggregates' weights; above
-        0.
+        The share of the budget for finding keys, relative to the aggregates' weights; above 0.
     delta
-        How much of the question's delta it takes, between 0 and 1. By default all, or half where an
+        How much of the question's delta it takes, between 0 and 1. By default all, or half if an
         `ApproxDP` spends the rest on normal noise.
     max_groups
-        Under how many keys a person counts in this question, from 1 to 1,000. Fewer show rarer
-        keys, and leave out more rows of people with many.
+        The most keys of a person that count in this question, from 1 to 1,000. A smaller number
+        reveals rarer keys, but drops more rows of people with many keys.
 
     Returns
     -------
@@ -107,9 +106,9 @@ def private_keys(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRule:
-    """How keys are chosen by the people who have them, and what it costs.
+    """The rule that selects keys by their numbers of people, and its cost.
 
-    delta: what it may spend of the question's.
+    delta: its part of the question's delta.
     """
 
     mechanism: PartitionSelection | ThresholdedGaussian
@@ -121,20 +120,20 @@ class KeyRule:
 
     @property
     def log_scale(self) -> float:
-        """The logarithm of how many people a key needs, to compare ways to spend one budget."""
+        """The logarithm of the number of people that a key needs, to compare rules."""
         return math.log(self.people_for(_COMPARED))
 
     @property
     def chances(self) -> tuple[tuple[Fraction, int], ...]:
-        """For each of `CHANCES` the least number of people whose key appears so often."""
+        """For each of `CHANCES` the least number of people with which a key appears so often."""
         return tuple((chance, self.people_for(chance)) for chance in CHANCES)
 
     def people_for(self, chance: Fraction) -> int:
-        """From how many people on a key appears with at least this probability."""
+        """The number of people from which on a key appears with at least this probability."""
         return least_whole(lambda n: n >= 1 and self.mechanism.probability(n) >= chance)
 
     def kept(self, people: NDArray[np.int64], *, bits: RandomBits) -> NDArray[np.bool_]:
-        """Which keys are named, by how many people have each."""
+        """Which keys are selected, from their numbers of people."""
         match self.mechanism:
             case PartitionSelection():
                 return self.mechanism.release_array(people, bits=bits)
@@ -142,10 +141,10 @@ class KeyRule:
                 return self.mechanism.release_array(people, bits=bits)[0]
 
     def named(self, people: NDArray[np.int64], *, most: int, bits: RandomBits) -> NDArray[np.int64]:
-        """The places of the keys that are named, rising.
+        """The positions of the selected keys, rising.
 
-        Of more than `most` those with the largest noisy numbers of people, where these are known;
-        else the first of them.
+        If there are more than `most`, those with the largest noisy numbers of people, if these are
+        known; else the first of them.
         """
         match self.mechanism:
             case PartitionSelection():
@@ -166,7 +165,7 @@ class KeyRule:
                 )
 
     def words(self) -> str:
-        """Which keys appear how often, in a sentence for people."""
+        """A sentence on which keys appear how often."""
         (first, few), *others = (
             (f"{float(100 * chance):g}%", people) for chance, people in self.chances
         )
@@ -175,15 +174,15 @@ class KeyRule:
 
 
 def key_rule(share: Share, *, delta: Fraction, hits: int, replaced: bool) -> KeyRule:
-    """The rule within a share and a delta that names the most keys.
+    """The rule within a share and a delta that selects the most keys.
 
-    hits: under how many keys one unit's change is felt. replaced: whether some of them lose a
-    person while others gain one; the exact delta of `ThresholdedGaussian` at an epsilon is proved
-    for keys that all gain or all lose one, while what composes, key by key, holds for both.
+    hits: how many keys one unit can change. replaced: whether some of them lose a person while
+    others gain one. The exact delta of `ThresholdedGaussian` at an epsilon is proved for keys that
+    all gain or all lose one; the composition key by key holds for both.
 
-    Under zCDP and GDP the threshold is the better rule for all but the coarsest budgets: it adds
-    up as the square root of the number of keys. Raises InvalidParameter for a share or delta that
-    no rule can keep.
+    Under zCDP and GDP the threshold is the better rule except for the coarsest budgets, as it grows
+    with the square root of the number of keys. Raises InvalidParameter for a share or delta that no
+    rule can keep.
     """
     rules = list(_rules(share, delta, hits, replaced=replaced))
     if not rules:
@@ -192,7 +191,7 @@ def key_rule(share: Share, *, delta: Fraction, hits: int, replaced: bool) -> Key
 
 
 def hits_of(reach: Reach) -> int:
-    """Under how many private keys one unit's change is felt; InvalidParameter where too many."""
+    """The number of private keys that one unit can change; InvalidParameter if too many."""
     hits = int(of_people(reach).l1)
     expected = f"private_keys(max_groups=...) with at most {_MOST_GROUPS:,} of them"
     found = f"{hits:,} keys that one unit may have"

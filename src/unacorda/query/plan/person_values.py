@@ -1,8 +1,8 @@
 """Values of one person from all of their rows: `Query.per_person(highest=max_("value"))`.
 
-Every value is a function of the multiset of the person's own rows, exactly: the least, the greatest
-and the first of some values are one of them, a count and a sum are integers. So another person's
-rows, the order of rows and the number of threads change no bit of it (docs/proofs/per_person.md).
+Every value is an exact function of the multiset of the person's own rows: the least, the greatest
+and the first value are one of them, and counts and sums are integers. So other people's rows, the
+order of rows and the number of threads change no bit of it (docs/proofs/per_person.md).
 
 **Sums and means are of integers.** Every row's number is clamped to public bounds and put on a
 public grid before it is summed, as in `measures.Clamp`: an integer of at most 2^53 in size. The sum
@@ -15,13 +15,12 @@ hold it, and so do decimals of 38 digits.
   floor((2 A + n) / (2 n)) units above the lower bound, which is A / n rounded to the grid, a tie
   upward. The grid is at most 2^-52 of the larger bound wide.
 
-**NULL** is passed over, as SQL aggregates do: in a sum, in the least of values, and where the first
-row is sought, of which both the value and the time must be known. Of rows at one time the first is
-that of the least value, and the last that of the greatest one. A value of no rows is NULL; a count
-of them is 0.
+**NULL** is skipped, as in SQL aggregates; for the first and the last row both the value and the
+time must be present. Among rows at one time the first is that with the least value, and the last
+that with the greatest. A value over no rows is NULL; a count over none is 0.
 
-A caller writes `max_("value")` and the like. The names end in `_`, as those of Python's own
-functions would be hidden otherwise; `unacorda.max` without it is a private answer about all rows.
+A caller writes `max_("value")`, for example. The names end in `_` so that they do not hide Python's
+functions; `unacorda.max` without it is a private answer about all rows.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -423,7 +422,7 @@ def min_(column: Written) -> PersonExtreme:
 
 
 def any_(condition: Written) -> PersonExtreme:
-    """Take whether a condition holds in any of a person's rows; NULL where it never is known.
+    """Take whether a condition holds in any of a person's rows; NULL if it is never known.
 
     Parameters
     ----------
@@ -459,7 +458,7 @@ def all_(condition: Written) -> PersonExtreme:
     Returns
     -------
     PersonExtreme
-        A value for `Query.per_person`; NULL for a person in whose rows the condition never is
+        A value for `Query.per_person`; NULL for a person without a row in which the condition is
         known.
 
     Raises
@@ -478,7 +477,7 @@ def all_(condition: Written) -> PersonExtreme:
 def first_(column: Written, *, by: Written) -> PersonFirst:
     """Take the value of the first of a person's rows, in the order of another column.
 
-    Rows in which one of the two is missing are passed over. Of several rows at the first time the
+    Rows in which one of the two is missing are skipped. Among several rows at the first time the
     least value is taken.
 
     Parameters
@@ -510,7 +509,7 @@ def first_(column: Written, *, by: Written) -> PersonFirst:
 def last_(column: Written, *, by: Written) -> PersonFirst:
     """Take the value of the last of a person's rows, in the order of another column.
 
-    Rows in which one of the two is missing are passed over. Of several rows at the last time the
+    Rows in which one of the two is missing are skipped. Among several rows at the last time the
     greatest value is taken.
 
     Parameters

@@ -1,6 +1,6 @@
-"""What a first look at a table found: as values, as text, and as a page with pictures.
+"""Descriptions of a table: as values, as text, and as a page with pictures.
 
-The page stands alone: no script, no font, no picture from elsewhere.
+The page is self-contained: no script, no font and no picture from elsewhere.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -290,7 +290,7 @@ class Description:
 
     @property
     def before(self) -> Guarantee | None:
-        """What the session was charged for its searches; None where there were none."""
+        """The session's charge for its searches, or None."""
         if not self.searches:
             return None
         return next(iter(self.searches.values())).charge  # one search of all tables, paid once

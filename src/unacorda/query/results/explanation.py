@@ -1,6 +1,6 @@
-"""What a question costs and how wrong it will be, with this budget and with others.
+"""The cost and the expected errors of a question, with this budget and with others.
 
-Errors are worked out as those of the question itself, from its noise at that budget.
+Errors are computed as those of the question itself, from its noise at that budget.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -383,7 +383,7 @@ class Explanation:
 
     @property
     def remarks(self) -> list[str]:
-        """What stands below the table of errors, for people."""
+        """The notes below the table of errors."""
         found = [] if self.keys is None else [self.keys.sentence]
         about = "The expected error is the standard deviation of the noise about the answer"
         return [
