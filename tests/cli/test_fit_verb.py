@@ -130,6 +130,16 @@ def test_what_cannot_be_fit_is_refused_before_an_account_is_opened(
     assert not (tmp_path / "budget.db").exists()
 
 
+def test_what_costs_more_than_a_new_account_has_does_not_open_it(
+    run: Run, patients: str, tmp_path: Path
+) -> None:
+    address = f"sqlite:///{tmp_path / 'budget.db'}"
+    book = ("--ledger", address, "--dataset", "p", "--budget", "mu=2")
+    ran = run("fit", patients, "--row", "--mu", "3", *book, "weight ~ age")
+    assert ran.code != 0
+    assert not (tmp_path / "budget.db").exists()
+
+
 def test_pure_dp_and_all_that_is_missing_are_refused(run: Run, patients: str) -> None:
     ran = run("fit", patients, "--row", "--epsilon", "1", "weight ~ age")
     assert "--delta with it, or --rho or --mu" in ran.err

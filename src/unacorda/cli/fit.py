@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import math
 import re
@@ -19,10 +18,10 @@ import click
 from unacorda.checks import demand
 from unacorda.cli import params, render
 from unacorda.cli.errors import EXIT_CODES
-from unacorda.cli.ledger import PayingAccount, account, opened
+from unacorda.cli.ledger import PayingAccount, account
 from unacorda.cli.missing import Missing
 from unacorda.cli.query import UNKEPT
-from unacorda.cli.tables import DataTables, data, known_rows, terms_of
+from unacorda.cli.tables import DataTables, data, paid_session, terms_of
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.privacy.guarantees import PureDP, left_of
 from unacorda.query.expressions.quoting import escape, identifier, literal
@@ -119,20 +118,8 @@ def fit(
     supposed = options | {"unit": getattr(unit, "searched", unit), "budget": request}
     with data.session(**supposed) as session:
         wanted.check(session.table(data.name), request, missing=missing)
-    with contextlib.ExitStack() as stack:
-        if account is None:
-            options["budget"] = request
-        else:
-            if account.is_new():
-                account.check_limit()
-            book = stack.enter_context(opened(account.ledger, must_exist=False))
-            options |= account.terms(book)
-        known_rows(data, request, **options)  # refuses what is more than is left
-        stack.enter_context(render.working("Fitting ..."))
-        session = stack.enter_context(data.session(**options))
-        spends = request * (1 - params.SEARCH_SHARE) if session.searches else request
-        if account is not None:
-            session = account.below(session, book)
+    paid = paid_session(data, account, request, **options)
+    with render.working("Fitting ..."), paid as (session, spends):
         summary = wanted.fitted(session, data.name, spends)
         left = left_of(session.remaining, session.budget)
     if account is None:

@@ -299,6 +299,20 @@ class PayingAccount:
             assert self.limit is not None
             Filter(self.budget).admits(self.limit)
 
+    def check_opening(self, request: Guarantee) -> None:
+        """Refuse a request for which a new account would be opened in vain.
+
+        Raises as `check_limit` and `check_left`, also for what the account's own budget does not
+        pay.
+        """
+        from unacorda.accounting.charges import request_price
+        from unacorda.query.session import check_affordable
+
+        self.check_limit()
+        assert self.budget is not None
+        check_affordable(request_price(request, self.budget), self.budget, self.dataset)
+        self.check_left(request, None)
+
     def check_left(self, request: Guarantee, book: Ledger | None) -> None:
         """Raise BudgetExceeded for what a sub-account does not pay; WrongUnit for another kind.
 

@@ -22,7 +22,7 @@ from unacorda.cli.ledger import PayingAccount, account, accounts, opened
 from unacorda.cli.missing import Missing
 from unacorda.cli.output import check_target, output, stored_as
 from unacorda.cli.query import UNKEPT
-from unacorda.cli.tables import DataTables, data, known_rows, terms_of
+from unacorda.cli.tables import DataTables, data, paid_session, terms_of
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import left_of
 from unacorda.query.expressions.quoting import escape
@@ -252,26 +252,7 @@ def _made(
     options: dict[str, Any],
 ) -> tuple[SyntheticTable, list[tuple[str, str]]]:
     """The rows, paid for, and facts of the release; options: of the session."""
-    from unacorda.accounting.charges import request_price
-    from unacorda.query.session import check_affordable
-
-    with contextlib.ExitStack() as stack:
-        if account is None:
-            options["budget"] = request
-        else:
-            if account.is_new():
-                account.check_limit()
-                assert account.budget is not None
-                price = request_price(request, account.budget)
-                check_affordable(price, account.budget, account.dataset)
-                account.check_left(request, None)
-            book = stack.enter_context(opened(account.ledger, must_exist=False))
-            options |= account.terms(book)
-        known_rows(data, request, **options)  # refuses what is more than is left
-        session = stack.enter_context(data.session(**options))
-        spends = request * (1 - params.SEARCH_SHARE) if session.searches else request
-        if account is not None:
-            session = account.below(session, book)
+    with paid_session(data, account, request, **options) as (session, spends):
         made = session.evaluate(wanted.asked(session, watch=_watch()), budget=spends)
         facts = [
             ("protects", str(session.table(wanted.table).unit)),

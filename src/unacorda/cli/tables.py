@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unacorda.checks import demand
+from unacorda.cli.ledger import PayingAccount, opened
 from unacorda.cli.missing import Missing
-from unacorda.cli.params import FILE, Decorator, assignment, option, unit_of
+from unacorda.cli.params import FILE, SEARCH_SHARE, Decorator, assignment, option, unit_of
 from unacorda.cli.render import notice
 from unacorda.query.expressions.quoting import escape, twin
 
@@ -353,3 +355,27 @@ def known_rows(
             check_affordable(request_price(request, free.budget), free.remaining, dataset)
             return None
         return found.with_rows(found.max_rows or 1)
+
+
+@contextlib.contextmanager
+def paid_session(
+    data: DataTables, account: PayingAccount | None, request: Guarantee, **options: Any
+) -> Iterator[tuple[Session, Guarantee]]:
+    """Open a session, and give what of the request is left for what is asked in it.
+
+    The account pays; without one the request is the whole budget. Where the rows of a person are to
+    be found, that is paid for first. What is more than the account has is refused before one is
+    opened, which could not be undone.
+    """
+    with contextlib.ExitStack() as stack:
+        if account is None:
+            options["budget"] = request
+        else:
+            if account.is_new():
+                account.check_opening(request)
+            book = stack.enter_context(opened(account.ledger, must_exist=False))
+            options |= account.terms(book)
+        known_rows(data, request, **options)
+        session = stack.enter_context(data.session(**options))
+        spends = request * (1 - SEARCH_SHARE) if session.searches else request
+        yield (session if account is None else account.below(session, book)), spends
