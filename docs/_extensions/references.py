@@ -74,6 +74,8 @@ RETURNED = {
     "unacorda.mechanisms.sparse_vector.streams.ThresholdStream": "left stopped ask ask_with_gap",
     "unacorda.mechanisms.sparse_vector.streams.NumericStream": "left stopped ask",
     "unacorda.mechanisms.data_dependent.checking.SensitivityCheck": "",
+    "unacorda.mechanisms.data_dependent.shifted_inverse.Underestimate": "",
+    "unacorda.mechanisms.data_dependent.found_clipping.ClippedSum": "",
     "unacorda.mechanisms.local.frequencies.Frequencies": (
         "privacy_errors sampling_errors standard_errors interval on_simplex"
     ),
@@ -87,6 +89,7 @@ RETURNED = {
     "unacorda.ledger.ledger.SubAccount": "account limit spent remaining durable close",
     "unacorda.ledger.entries.AccountTerms": "",
     "unacorda.ledger.entries.Entry": "closes",
+    "unacorda.ledger.entries.PeopleSplit": "",
     "unacorda.ledger.pricing.Repriced": "",
     "unacorda.ledger.pricing.OdometerReading": "",
     "unacorda.server.remote.RemoteQuery": (

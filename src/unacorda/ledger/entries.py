@@ -69,6 +69,7 @@ class Entry:
         split. "stepped" holds the next answer of a series and charges nothing.
     reservation
         The sequence of the reservation that is committed or voided, or of the series of a step.
+        A reservation has its own.
     event, request, charge
         The privacy event, the budget offered and the charge, as JSON texts; empty if there is none.
     spent
@@ -172,12 +173,43 @@ class SplitPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeopleSplit:
-    """People in overlapping parts, each person in at most `max_parts`.
+    """A split of people into parts, each person in at most `max_parts`.
 
-    sequence: of the entry that opened it. name: for finding it again, if it has one. limit: the
-    most that each part may spend. digest: of all that determines who is in which part, except the
-    salt, which is hex. inside: the part that was split, None for the whole. sub_account: which owes
-    for it.
+    Attributes
+    ----------
+    sequence
+        The sequence of the entry that opened it.
+    name
+        The name under which it is found again; None if it has none.
+    limit
+        The most that each part may spend.
+    max_parts
+        The most parts of one person.
+    digest, salt
+        A hash of all that determines who is in which part, except the salt. The salt is in
+        hexadecimal digits.
+    inside
+        The part that was split; None for the whole table.
+    sub_account
+        The sub-account that pays for it; None for the account of the dataset.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> import unacorda
+    >>> from unacorda.ledger import open_ledger
+    >>> ledger = open_ledger(None)
+    >>> visits = pandas.DataFrame({"id": [1, 2, 3], "town": ["A", "B", "B"]})
+    >>> with unacorda.Session(
+    ...     {"visits": visits},
+    ...     unit=unacorda.Person("id", max_rows=1),
+    ...     budget=unacorda.PureDP(1),
+    ...     dataset="visits",
+    ...     ledger=ledger,
+    ... ) as session:
+    ...     parts = session.split("town", keys=["A", "B"], budget=unacorda.PureDP("0.5"))
+    ...     [(split.limit, split.max_parts) for split in ledger.splits("visits")]
+    [(PureDP(epsilon=0.5), 1)]
     """
 
     sequence: int

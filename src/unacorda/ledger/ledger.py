@@ -125,7 +125,8 @@ def open_ledger(url: str | None) -> Ledger:
 class Ledger:
     """The budgets of datasets and all charges to them, in memory, SQLite or PostgreSQL.
 
-    `open_ledger` makes it. It is safe to use from several threads, processes and machines.
+    `open_ledger` makes it. It is safe to use from several threads. Several processes may open the
+    same SQLite file or PostgreSQL database, and together cannot overspend.
 
     Each reservation is one transaction: it locks the dataset, checks that the budget suffices, and
     appends an entry. In a durable ledger the entry is on disk before `reserve` returns. Whatever is

@@ -49,11 +49,29 @@ STEPS: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClippedSum:
-    """A noisy sum of totals that were cut off at a level, and the level. All of it is public.
+    """A noisy sum of clipped totals, with the level at which they were clipped.
 
-    standard_deviation: of the noise alone, which has mean 0. What clipping takes away is not in it:
-    the sum is low by design, by what totals have above the level; reached: whether a level below
-    the last one was found, else many people may be above it.
+    The sum is too low by design, by what totals have above the level. All of it is public.
+
+    Attributes
+    ----------
+    value
+        The noisy sum.
+    level
+        The level, found privately.
+    reached
+        Whether a level below the last one was found. If not, many people may be above it.
+    standard_deviation
+        The standard deviation of the noise alone, which has mean 0.
+
+    Examples
+    --------
+    >>> from unacorda.bits import SeededBits
+    >>> from unacorda.mechanisms.data_dependent.removal import geometric_grid
+    >>> total = FoundClipping(epsilon=1, levels=geometric_grid(1, 10**9, ratio=1.2))
+    >>> released = total.release(range(2000), bits=SeededBits(1))
+    >>> released.reached, released.level < 2000 * 1.2, released.value <= 1.02 * sum(range(2000))
+    (True, True, True)
     """
 
     value: float

@@ -61,13 +61,34 @@ _LEAST_EPSILON: Final = Fraction(1, 1 << 32)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Underestimate:
-    """A number that is low by design, and how low in people.
+    """A released number that is too low by design, with a bound on how much.
 
-    With probability `confidence` or more, at once: value is at most f of the data, rounded up to
-    the grid; and f of the data without some `people` people is at most value, unless value is the
-    last point of the grid (`reached` is then False: the grid may have ended too soon).
+    With probability `confidence` or more, the value is at most that of the data, rounded up to the
+    grid, and at least that of the data without some `people` people.
 
-    value: the grid point with this index. Everything here is public once it is released.
+    Attributes
+    ----------
+    value, index
+        The number, and its index in the grid.
+    reached
+        False if the value is the last point of the grid. The lower bound does not hold then, since
+        the grid may end too soon.
+    people
+        The number of people in the lower bound.
+    confidence
+        The confidence of both bounds together.
+
+    Examples
+    --------
+    >>> from unacorda.bits import SeededBits
+    >>> from unacorda.mechanisms.data_dependent import Sum
+    >>> from unacorda.mechanisms.data_dependent.removal import geometric_grid
+    >>> total = ShiftedInverse(
+    ...     statistic=Sum(lower=0, upper=None), epsilon=1, grid=geometric_grid(1, 10**9)
+    ... )
+    >>> released = total.release(range(2000), bits=SeededBits(1))
+    >>> released.reached, released.people, released.value <= 1.02 * sum(range(2000))
+    (True, 26, True)
     """
 
     value: float

@@ -123,7 +123,7 @@ class Series:
         Raises
         ------
         InvalidParameter
-            For a step that is not over, and for one after the next.
+            For a day outside the series, a step that is not over, and one after the next.
         EngineFailed, SourceChanged
             If the table cannot be read, or is not the one that the session opened.
         """
