@@ -53,6 +53,8 @@ def test_an_account_pays_and_refuses_what_is_too_much(
     verb = ["describe", visits, "--unit", "person", "--max-rows", "5", "--epsilon", "1"]
     kept = [*verb, "--ledger", ledger, "--dataset", "visits"]
     assert main(kept) == 2  # there is no account yet
+    assert main([*kept, "--budget", "epsilon=0.5"]) == 3
+    assert not (tmp_path / "budget.db").exists()
     assert main([*kept, "--budget", "epsilon=1", "--json"]) == 0
     out = capsys.readouterr().out
     assert json.loads(out)["request"] == "PureDP(epsilon=1.0)"

@@ -44,6 +44,16 @@ def opens(
     return ran.code, ran.out, ran.err
 
 
+def test_a_price_that_a_new_account_does_not_have_opens_none(
+    run: Run, visits: str, tmp_path: Path
+) -> None:
+    account = book(f"sqlite:///{tmp_path / 'new.db'}", "--budget", "rho=0.25")
+    asked = ("--unit", "patient", *ASKED, "--name", "daily", *PAID)
+    ran = run("series", "open", visits, *asked, *account, SELECT)
+    assert (ran.code, ran.out) == (3, "")
+    assert not (tmp_path / "new.db").exists()
+
+
 def test_a_series_is_opened_answered_and_shown(
     run: Run, visits: str, ledger: str, tmp_path: Path
 ) -> None:

@@ -113,7 +113,8 @@ def describe(
         found = _looked(data, request, chosen, budget=request, **options)
         render.notice(UNKEPT.format(asked="look"))
     else:
-        account.is_new()
+        if account.is_new():
+            account.check_opening(request)
         with opened(account.ledger, must_exist=False) as book:
             found = _looked(data, request, chosen, **account.terms(book), **options)
     kept = html is not None and stored(found, html)

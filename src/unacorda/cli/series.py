@@ -21,6 +21,7 @@ from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.over_time.bounds import OverTime, Wanted
+    from unacorda.privacy.guarantees import Guarantee
     from unacorda.query.plan.query import Query
     from unacorda.query.schema.facts import Fact
     from unacorda.query.series.answers import SeriesAnswers
@@ -257,7 +258,7 @@ def _open(
     with data.session(**options, budget=request) as free:
         forecast = free.explain_over_time(_asked(free, str(text), keys), **asked)
     if not explain:
-        with _session(data, account, **options) as session:
+        with _session(data, account, request, **options) as session:
             session.over_time(_asked(session, str(text), keys), name=name, **asked)
             left = left_of(session.remaining, session.budget)
     if as_json:
@@ -330,9 +331,12 @@ def _of_rows(whose: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _session(data: DataTables, account: PayingAccount, **options: Any) -> Iterator[Session]:
-    """A session that the account pays for."""
-    account.is_new()
+def _session(
+    data: DataTables, account: PayingAccount, request: Guarantee | None = None, **options: Any
+) -> Iterator[Session]:
+    """A session that the account pays for; request: all that is paid in it, if it is known."""
+    if account.is_new() and request is not None:
+        account.check_opening(request)
     with contextlib.ExitStack() as stack:
         book = stack.enter_context(opened(account.ledger, must_exist=False))
         session = stack.enter_context(data.session(**options, **account.terms(book)))
