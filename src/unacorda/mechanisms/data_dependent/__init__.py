@@ -1,6 +1,6 @@
-"""Mechanisms whose error follows the data that is there, not the worst that could be.
+"""Mechanisms whose error adapts to the actual data, not to the worst case.
 
-What is asked is a statistic, such as ``Median(lower=0, upper=120)``; loaded when first named.
+They release a statistic, such as ``Median(lower=0, upper=120)``, and are loaded when first used.
 """
 
 # SPDX-License-Identifier: Apache-2.0

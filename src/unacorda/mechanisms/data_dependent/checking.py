@@ -1,7 +1,8 @@
-"""Does a loss really have the sensitivity it is said to have? Brute force over small datasets.
+"""Checks of the sensitivity of a loss by brute force over small datasets.
 
-A mechanism that takes a user's own losses is private only if one record moves each of them by no
-more than the sensitivity. A mistake in that shows most often on tiny data, where all can be tried.
+A mechanism with a user's own losses is private only if one record changes each of them by no more
+than the sensitivity. Mistakes usually appear already on tiny data, for which all cases can be
+tried.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -32,7 +33,7 @@ _ROUNDING: Final = Fraction(1, 2**40)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """Two datasets between which a loss moves too far.
+    """Two datasets between which a loss changes too much.
 
     first, second: the datasets, the same records in another order where that alone moves it;
     candidate: which of the losses, None where there is one; losses: on the first and the second.
@@ -108,17 +109,17 @@ def check_sensitivity(
 ) -> SensitivityCheck:
     """Try all datasets of at most n records of a small domain, and all pairs of neighbors.
 
-    Nothing about any real data is read, so nothing is spent. A pass is evidence and no proof.
+    It reads no real data and spends nothing. A pass is evidence, not a proof.
 
     Source: the definition of global sensitivity (Dwork, McSherry, Nissim, Smith 2006).
 
     Parameters
     ----------
     loss
-        A function from a list of records to one number, or to a sequence or mapping of numbers, a
-        candidate each, which must all keep to the sensitivity. Whole numbers are compared exactly,
-        others to a relative 2^-40; two infinite losses do not differ. What is no number fails, and
-        so does a loss that depends on the order of the records.
+        A function from a list of records to one number, or to a sequence or mapping of numbers, one
+        per candidate, which must all have the sensitivity. Whole numbers are compared exactly,
+        others to a relative 2^-40; two infinite losses do not differ. Other values fail, and so
+        does a loss that depends on the order of the records.
     domain
         Made-up records, never the data, with edges and ties among them.
     n
@@ -126,17 +127,17 @@ def check_sensitivity(
     neighbors
         AddRemove, or ReplaceOne (data of the same size).
     sensitivity
-        The number that the loss of neighbors may differ by at most, 0 or above.
+        The largest difference of the loss between neighbors, 0 or above.
 
     Returns
     -------
     SensitivityCheck
-        True where the sensitivity holds; else printing it shows a pair of neighbors.
+        True if the sensitivity holds; else printing it shows a pair of neighbors.
 
     Raises
     ------
     InvalidParameter
-        For another relation, or where there are over 200,000 datasets.
+        For another relation, or for more than 200,000 datasets.
 
     Examples
     --------

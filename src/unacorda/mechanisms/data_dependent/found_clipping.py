@@ -1,14 +1,13 @@
 r"""Sums of totals without a bound, clipped at a level that is found privately.
 
-An ascending AboveThreshold finds the first public level that few people's totals are above: their
-number is the removal loss of the maximum, so it moves by at most 1, all of it one way. Then every
-total is cut off at this level C and the sum gets noise of scale C / epsilon_2. The second step
-costs epsilon_2 whatever level was found, so both compose.
+An ascending AboveThreshold finds the first public level that few people's totals exceed. Their
+number is the removal loss of the maximum, so it changes by at most 1, in one direction. Then every
+total is clipped at this level C, and the sum gets noise of scale C / epsilon_2. The second step
+costs epsilon_2 for every level, so both compose.
 
-A total is a whole number of 2^-20 of the level that it is clipped at, by a rule of its own, so that
-the sum is exact in integers and moves by at most 2^20 where a person is added, removed or
-replaced.
-Source: Dwork and Roth 2014, Algorithm 1 (search); docs/proofs/adaptive_shifted_inverse.md.
+Each total is rounded on its own to a multiple of 2^-20 of its clipping level. So the sum is exact
+in integers, and changes by at most 2^20 if a person is added, removed or replaced. Source: Dwork
+and Roth 2014, Algorithm 1 (search); docs/proofs/adaptive_shifted_inverse.md.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -88,7 +87,7 @@ class ClippedSum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundClipping(PureCalibrated):
-    """The sum of non-negative totals, clipped at a level that few people are above.
+    """The sum of non-negative totals, clipped at a level that few people exceed.
 
     Floats mean the decimals they print as.
 
@@ -97,17 +96,17 @@ class FoundClipping(PureCalibrated):
     Parameters
     ----------
     epsilon
-        Of everything, under pure privacy.
+        The total cost under pure privacy.
     levels
-        Public, rising, 0 or more, up to beyond all that is plausible (`geometric_grid` with a
-        ratio of 1.2).
+        Public numbers in rising order, 0 or more, beyond all plausible totals (`geometric_grid`
+        with a ratio of 1.2).
     neighbors
         AddRemove or ReplaceOne.
     share
-        Of epsilon that goes to the search, above 0 and below 1.
+        The share of epsilon for the search, above 0 and below 1.
     target
-        How many people above the level are aimed at, by default 3 / (share epsilon), rounded
-        up, which leaves a level above all totals a probability of about 1/8 of the noise.
+        The target number of people above the level, by default 3 / (share epsilon), rounded up.
+        With it, noise leads to a level above all totals with probability about 1/8.
 
     Examples
     --------
@@ -152,9 +151,9 @@ class FoundClipping(PureCalibrated):
         return events.compose([self._search.event, self._noise.event])
 
     def people(self, confidence: Number) -> int:
-        """Bound how many people are above the level found, with this confidence or more.
+        """Bound the number of people above the level, with at least this confidence.
 
-        It does not hold where the last level was taken (`reached` is False).
+        It does not hold if the last level was chosen (`reached` is False).
 
         Parameters
         ----------
@@ -170,7 +169,7 @@ class FoundClipping(PureCalibrated):
         Parameters
         ----------
         values
-            One total a person, one dimension; negative ones and NaN count as 0, infinities as the
+            One total per person, one dimension; negative ones and NaN count as 0, infinities as the
             largest float.
         bits
             By default a secure source.

@@ -1,22 +1,21 @@
-r"""The inverse sensitivity mechanism: answers that few changes of the data would lead to.
+r"""The inverse sensitivity mechanism: answers that are few changes of the data away.
 
-The loss of an answer y is the least number of records to change so that the statistic f is y. It
-moves by at most 1 between neighbors whatever f is, so selection on it is private: an answer is
-drawn from a public grid with probability proportional to exp(-epsilon loss / 2), or by
-permute-and-flip. With probability 1 - beta it lies among the values that f takes within
-k = (2 / epsilon) ln(|grid| / beta) changes of the data that are there; the bounds of the values
-hardly matter.
+The loss of an answer y is the least number of records to change so that the statistic f is y. For
+every f it changes by at most 1 between neighbors, so selection by it is private: an answer is drawn
+from a public grid with probability proportional to exp(-epsilon loss / 2), or by permute-and-flip.
+With probability 1 - beta it is among the values of f within k = (2 / epsilon) ln(|grid| / beta)
+changes of the actual data; the bounds of the values hardly matter.
 
-**Which selection?** As for any selection, by the unit of the budget: under pure privacy "permute
-and flip", never worse than the exponential mechanism at the same epsilon; under zCDP, GDP or for
-many releases under (epsilon, delta) "exponential", of bounded range, which costs epsilon^2 / 8 in
-zCDP. `InverseSensitivity.for_guarantee` chooses.
+**Choice of the selection.** As for any selection, it depends on the kind of the budget. For pure
+privacy use "permute and flip", which is never worse than the exponential mechanism at the same
+epsilon. For zCDP, GDP or many releases under (epsilon, delta) use "exponential", of bounded range,
+which costs epsilon^2 / 8 in zCDP. `InverseSensitivity.for_guarantee` chooses.
 
 **No factor of 2 is saved by monotone losses**, save for the mode: where f(x) and f(x') differ, the
 loss of f(x) rises from 0 and that of f(x') falls to 0. Proofs, also of all losses:
-docs/proofs/adaptive_inverse.md. The loss of a category as a mode is by how many records the most
-frequent one is ahead of it: where records are replaced that moves by 2, of which 1 is the same for
-all categories and tells selection nothing.
+docs/proofs/adaptive_inverse.md. The loss of a category as a mode is the lead of the most frequent
+one over it, in records. If records are replaced, it changes by 2, of which 1 is the same for all
+categories and does not affect selection.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -61,12 +60,12 @@ _LARGEST_LOSS: Final = 1 << 62
 class InverseSensitivity(RangeCalibrated):
     r"""Release a statistic by the inverse sensitivity mechanism.
 
-    For whole numbers take 0: an answer that many records share is then one of few points, and not
-    one of 2^52. Values of which the variance is asked are rounded to a 2^20-th of their range.
+    For whole numbers use 0: an answer that many records share is then one of few points, not one of
+    2^52. For a variance, values are rounded to a 2^20-th of their range.
 
-    Values are rounded to the nearest point of the grid, NaN counts as 0, and what lies outside the
-    bounds as the nearer one. The statistic itself is rounded likewise. Empty data is data like any
-    other, with the answer that the statistic names.
+    Values are rounded to the nearest point of the grid and clamped to the bounds; NaN counts as 0.
+    The statistic itself is rounded too. Empty data are allowed; their answer is defined by the
+    statistic.
 
     Source: Asi and Duchi 2020, arXiv:2005.10630, Section 2; McSherry and Talwar 2007, Theorem 6;
     losses: docs/proofs/adaptive_inverse.md.
@@ -83,8 +82,7 @@ class InverseSensitivity(RangeCalibrated):
     selection
         "exponential" or "permute and flip" (see the module).
     answers
-        Public, (lower, upper), the interval in which a sum, or an answer of your own losses, is
-        sought, left out for all others.
+        The public interval (lower, upper) of the answer, for a sum or for your own losses only.
     grid_log2
         Values and answers are multiples of 2^grid_log2, by default as fine as float64 holds (of
         a variance 2^20, of a slope 2^16 answers).
@@ -128,8 +126,8 @@ class InverseSensitivity(RangeCalibrated):
         Parameters
         ----------
         guarantee
-            A PureDP or ApproxDP, for permute and flip at its epsilon (a delta is not made use of);
-            or a ZCDP, for the exponential mechanism at sqrt(8 rho), rounded down at the 15th digit.
+            A PureDP or ApproxDP, for permute and flip at its epsilon (a delta is not used); or a
+            ZCDP, for the exponential mechanism at sqrt(8 rho), rounded down at the 15th digit.
         **parameters
             Those of the class, but for epsilon and selection.
 
@@ -166,12 +164,12 @@ class InverseSensitivity(RangeCalibrated):
         return factor_of(self.epsilon, 1, monotone=one_way)
 
     def error_bound(self, confidence: checks.Number) -> int:
-        """Compute a k such that the answer has a loss of at most k with this probability.
+        """Compute a bound k on the answer's loss with this probability.
 
-        That is: k changed records, or fewer, lead the statistic to the answer, or beyond it. Known
+        That is: changing at most k records moves the statistic to the answer or beyond. It is known
         beforehand: floor(ln(|grid| / (1 - confidence)) / factor). For a median or quantile a change
-        is worth half a rank or more under AddRemove; for a fixed rank, or where records are
-        replaced, one rank.
+        is at least half a rank under AddRemove; for a fixed rank, or if records are replaced, one
+        rank.
 
         Parameters
         ----------
@@ -181,7 +179,7 @@ class InverseSensitivity(RangeCalibrated):
         Raises
         ------
         InvalidParameter
-            For more certainty than losses are resolved to.
+            For a confidence beyond the resolution of losses.
         """
         miss = 1 - confident(confidence)
         bound = self._most()
@@ -210,7 +208,7 @@ class InverseSensitivity(RangeCalibrated):
         Raises
         ------
         InvalidParameter
-            Where no statistic is given.
+            If no statistic is given.
         """
         if self.statistic is None:
             raise InvalidParameter(
@@ -226,8 +224,8 @@ class InverseSensitivity(RangeCalibrated):
         Parameters
         ----------
         values
-            One dimension, a record each, integers or floats of at most 64 bits; for a slope two
-            columns, x and y; for a mode whatever it counts.
+            One dimension, one record each, integers or floats of at most 64 bits; for a slope two
+            columns, x and y; for a mode any values.
         bits
             By default a secure source.
 
@@ -249,7 +247,9 @@ class InverseSensitivity(RangeCalibrated):
         losses: ArrayLike | Sequence[Fraction],
         bits: RandomBits | None = None,
     ) -> float:
-        """Release the answer by losses of your own, yours to prove: see `check_sensitivity`.
+        """Release the answer by your own losses, whose sensitivity you must prove.
+
+        `check_sensitivity` searches for counterexamples.
 
         Parameters
         ----------

@@ -1,14 +1,14 @@
-r"""Propose, test, release: noise at a guess of the local sensitivity, where the guess is safe.
+r"""Propose, test, release: noise for a proposed local sensitivity, if it is safe.
 
-The caller proposes a bound on how far the answer moves. How many records the data are away from
-data whose answer could move further is a number that one record changes by at most 1, so it can be
-tested privately. Far enough away the answer is released with noise for the proposed bound; else the
-release is None, which is an answer too: it is charged, and it is shown.
+The caller proposes a bound on the local sensitivity. One record changes the distance to data with a
+larger local sensitivity by at most 1, so this distance can be tested privately. If it is large
+enough, the answer is released with noise for the proposed bound. Otherwise the release is None,
+which is also an answer: it is charged and public.
 
-The test is no noisy threshold, but a chance p(distance) that rises as fast as the promise allows,
-from 0 at distance 0 to exactly 1 (docs/proofs/adaptive_propose_test_release.md). A distance by
-which the answer leaves the neighborhood **of where it is now** will not do: it can jump from 2 to
-501 when one record changes.
+The test is not a noisy threshold, but a probability p(distance) that rises as fast as the guarantee
+allows, from 0 at distance 0 to exactly 1 (docs/proofs/adaptive_propose_test_release.md). The
+distance to an answer outside the neighborhood **of the current answer** is not sufficient: it can
+jump from 2 to 501 if one record changes.
 
 Source: Dwork and Lei 2009 (propose-test-release); Desfontaines, Voss, Gipson, Mandayam 2022,
 arXiv:2006.03684, Theorem 1 (the recursion, there for counts of people).
@@ -59,21 +59,21 @@ Tested: TypeAlias = RankStatistic | InterquartileRange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposeTestRelease(ApproxCalibrated):
-    r"""Release f(x) + Laplace noise for the proposed sensitivity, or None where that is not safe.
+    r"""Release f(x) + Laplace noise for the proposed sensitivity, or None if that is not safe.
 
     Source: Dwork and Lei 2009; docs/proofs/adaptive_propose_test_release.md, Theorem 1.
 
     Parameters
     ----------
     statistic
-        A rank statistic or InterquartileRange, or None where only `release_at` is used.
+        A rank statistic or InterquartileRange, or None if only `release_at` is used.
     proposed
-        A bound on the local sensitivity, above 0, in the unit of the answer, chosen without a
-        look at the data.
+        A bound on the local sensitivity, above 0, in the unit of the answer, chosen independently
+        of the data.
     epsilon, delta
-        Of the whole, above 0, delta from 2^-80 to 1.
+        The total cost: epsilon above 0, delta from 2^-80 to 1.
     test_epsilon
-        The part of epsilon that goes into the test, by default half of it.
+        The part of epsilon for the test, by default half.
     neighbors
         AddRemove or ReplaceOne.
     grid_log2
@@ -154,7 +154,7 @@ class ProposeTestRelease(ApproxCalibrated):
         return len(self._chances())
 
     def probability(self, distance: int) -> Fraction:
-        """Compute the chance of an answer, not None, of data at this distance from sensitive data.
+        """Compute the probability of an answer other than None at a distance from sensitive data.
 
         Parameters
         ----------
@@ -176,14 +176,14 @@ class ProposeTestRelease(ApproxCalibrated):
         Parameters
         ----------
         values
-            Of one dimension, a record each, as the statistic reads them.
+            One dimension, one record each, for the statistic.
         bits
             By default a secure source.
 
         Raises
         ------
         InvalidParameter
-            For another shape or dtype, and where there is no statistic.
+            For another shape or dtype, and if there is no statistic.
         """
         if self.statistic is None:
             raise InvalidParameter("statistic", None, expected="one, or the use of release_at")
@@ -193,20 +193,20 @@ class ProposeTestRelease(ApproxCalibrated):
     def release_at(
         self, value: float | Fraction, *, distance: float, bits: RandomBits | None = None
     ) -> float | None:
-        """Release the noisy answer or None, where the exact answer and the distance are known.
+        """Release the noisy answer or None, from the exact answer and the distance.
 
-        Both are yours to prove (`check_sensitivity` looks for a counter-example of a distance);
-        neither is ever released. What is no number counts as NaN does.
+        You must prove both (`check_sensitivity` searches counterexamples of a distance); neither is
+        ever released. Values that are not numbers count as NaN.
 
         Parameters
         ----------
         value
-            The answer; NaN counts as 0, what is beyond +-2^1000 as these ends.
+            The answer; NaN counts as 0, and it is clamped to +-2^1000.
         distance
-            How many records away the nearest dataset is whose answer moves by more than `proposed`
-            to some neighbor of it, or anything smaller that still moves by at most 1 between
-            neighbors; inf where there is none. It is rounded down to a whole number; NaN counts as
-            0.
+            The distance in records to the nearest dataset whose answer differs by more than
+            `proposed` from that of some neighbor, or any lower bound that changes by at most 1
+            between neighbors; inf if there is none. It is rounded down to a whole number; NaN
+            counts as 0.
         bits
             By default a secure source.
         """

@@ -1,21 +1,21 @@
-r"""Public grids, and removal losses: how many people to remove so that a function is at most y.
+r"""Public grids, and removal losses: the people to remove so that a function is at most y.
 
-A grid is fixed before the data is looked at, so its points reveal nothing. It should reach beyond
-every value that could be asked for: its last point also stands for all that lies above it.
+A grid is fixed independently of the data, so its points reveal nothing. It should reach beyond
+every possible answer: its last point also represents everything above it.
 
 Let f be monotone: adding a person never lowers it. Then, for every y that is at least f of no data,
 
     loss(x, y) = least number of people of x to remove so that f of the rest is at most y
 
-falls in y and, whatever f is, is the same or one more where a person is added: removing that person
-first leaves what was there before, and removals from the larger data remove no more people from the
-smaller. Every loss here is this number, exactly, in integers:
+decreases in y. For every f it stays the same or grows by one if a person is added: removing that
+person first gives the earlier data, and removals from the larger data remove no more people from
+the smaller. Every loss here is this number, exactly, in integers:
 
 - maximum: the people above y; k-th largest: all but k - 1 of those above y;
 - a sum of non-negative totals: the largest first, until the rest adds up to y or less;
 - distinct items, one a person: the holders of the rarest items first.
 
-Losses are data: they are never released.
+Losses are private and never released.
 
 **Items.** The least number of people to remove until at most y items are left is NP-hard to find:
 it is the densest-subgraph problem of hypergraphs turned over. A relaxation will do, as long as a
@@ -122,14 +122,14 @@ def geometric_grid(
     last
         At least first.
     ratio
-        Above 1: what a release may be off by where the true answer lies between two points.
+        Above 1: the largest relative error from rounding an answer to the grid.
     whole
         Whole numbers only, each rounded up, for counts.
 
     Returns
     -------
     tuple of float
-        Up to about 2^22 points; each costs a search a little, as the logarithm of their number.
+        Up to about 2^22 points; the cost of a search grows with the logarithm of their number.
 
     Raises
     ------
@@ -222,7 +222,7 @@ def removal_losses(statistic: Monotone, values: ArrayLike, *, grid: RisingGrid) 
 
 
 def least_value(statistic: object) -> Fraction:
-    """The statistic of no records, which no removal goes below; refuses what a person can lower."""
+    """The statistic of empty data, its lower bound; refuses statistics that a person can lower."""
     match statistic:
         case KthLargest(lower=lower):
             return Fraction(float(lower))  # as the statistic counts it
@@ -284,16 +284,16 @@ def item_set_losses(
 
     They are for `ShiftedInverse.release_losses`.
 
-    An answer y with a loss of at most t says: for each ratio r some people can be removed so that
-    the items that are left, and r for each of those people, are at most y + r t. It is at most the
-    number of items, rounded up to the grid, as any answer.
+    If an answer y has a loss of at most t, then for each ratio r some people can be removed so that
+    the number of remaining items, plus r for each removed person, is at most y + r t. Like any
+    answer it is at most the number of items, rounded up to the grid.
 
     Source: Knop and Steinke 2023 (capped counts); docs/proofs/adaptive_shifted_inverse.md.
 
     Parameters
     ----------
     people, items
-        Who holds what, one entry a pair, integers or text; pairs may repeat.
+        Pairs of a person and an item, integers or text; pairs may repeat.
     grid
         As for the mechanism, from 0 or more.
     ratios
@@ -307,7 +307,7 @@ def item_set_losses(
     Raises
     ------
     InvalidParameter
-        For arrays that do not fit, and numbers out of their range.
+        For arrays that do not fit, and for numbers out of their range.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 r"""Searches on a public grid for the first point whose removal loss is about a target.
 
-Losses fall along the grid; the last point is never judged, it is the answer where no other is. Let
-m be the number of points, t the target, l_i the loss at point i. What is proved of an answer i,
-with probabilities from the law of the noise (docs/proofs/adaptive_shifted_inverse.md):
+Losses decrease along the grid. The last point is not tested; it is the answer if no other is. Let m
+be the number of points, t the target, l_i the loss at point i. What is proved of an answer i, with
+probabilities from the law of the noise (docs/proofs/adaptive_shifted_inverse.md):
 
 - `overshoot(t)`: l_{i-1} = 0, so that f may be at most the point before, has at most this
   probability; otherwise the answer is at most f rounded up to the grid.
@@ -15,14 +15,13 @@ q = e^{-1/s_Q}: the first point of loss 0 is passed only where rho - nu > L ther
 probability p^{L+1} (1 - q) / (1 - p q); and a point of loss L + c or more is taken only where
 some nu_j - rho >= c, of probability at most sum over rho of (1 - p) p^rho min(1, m q^{rho + c}).
 
-**Noisy binary search** lives with wrong answers: weights on points are moved by each answer.
-Halving must have every answer right, so its noise is that of the worst of log2 m answers. Here each
-point of the grid has a weight, at first the same. A question is asked at the weighted median k: the
-loss at k - 1 or at k, less the target, with noise of its own. With y the noisy answer, all weights
-after the point that was asked are multiplied by e^{rate y}: a wrong answer costs a little weight
-and is made up for by later ones. Between k - 1 and k a coin decides, so that each side of the
-median is split in halves on average. After a fixed number 2 h of questions the median of the 2 h +
-1 medians is the answer.
+**Noisy binary search** tolerates wrong answers. Bisection needs every answer right, so its noise is
+that of the worst of log2 m answers. Here each point of the grid has a weight, initially the same,
+and each answer changes the weights. A question is asked at the weighted median k: the loss at k - 1
+or at k, minus the target, with fresh noise. With y the noisy answer, all weights after the point in
+question are multiplied by e^{rate y}: a wrong answer costs a little weight, and later ones correct
+it. A coin chooses between k - 1 and k, so that the median splits the weight into halves on average.
+After a fixed number 2 h of questions the median of the 2 h + 1 medians is the answer.
 
 What is proved (docs/proofs/adaptive_shifted_inverse.md, section 4): with F(d) = e^{-rate d} times
 the moment generating function of the noise at the rate, and rho(d) = (1 + F(d)) / 2, the answer
@@ -33,10 +32,10 @@ rate = 2 / (3 scale), or 2 / (3 sigma). The number of questions is the least at 
 (Laplace noise) or 9/10 (Gaussian noise) is enough: it follows from the number of points, the
 confidence and the kind of noise.
 
-Questions are chosen after earlier answers and coins; each is noise added to an integer of
-sensitivity 1, under every neighboring relation, so their composition is the event.
-Source: Burnashev and Zigangirov 1974 (the median and its coin); Karp and Kleinberg 2007 (the
-problem, with answers that are coins near the target).
+Questions depend on earlier answers and coins. Each adds noise to an integer of sensitivity 1, under
+every neighboring relation, so the event is their composition. Source: Burnashev and Zigangirov 1974
+(the median and its coin); Karp and Kleinberg 2007 (the problem, with answers that are coins near
+the target).
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -86,7 +85,7 @@ class Solver(Protocol):
         ...
 
     def people(self, target: int, *, miss: float) -> int:
-        """How many people have to go, but for a probability, until f is at most the answer."""
+        """A bound on the people to remove until f is at most the answer, at a failure probability."""
         ...
 
     def choose(self, losses: Integers, *, target: int, bits: RandomBits) -> int:
@@ -98,9 +97,9 @@ class Solver(Protocol):
 class AboveThresholdSearch:
     """AboveThreshold from the first point upwards.
 
-    monotone: between two neighbors all losses move the same way; bounded_range: monotone losses
-    with the noise of the general case, for the event of the exponential mechanism.
-    Source: Lyu, Su, Li 2017, Algorithm 7; docs/proofs/sparse_vector.md, Theorems 1 and 2.
+    monotone: between two neighbors all losses change in the same direction; bounded_range: monotone
+    losses with the noise of the general case, for the event of the exponential mechanism. Source:
+    Lyu, Su, Li 2017, Algorithm 7; docs/proofs/sparse_vector.md, Theorems 1 and 2.
     """
 
     epsilon: Real
@@ -190,7 +189,7 @@ def halves_of(points: int, *, miss: Fraction, gaussian: bool) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyBinarySearch:
-    """Ask at the median of weights that follow the answers.
+    """Noisy binary search at the median of weights that adapt to the answers.
 
     noise: of one question; halves: half the number of questions, at least 1.
     """

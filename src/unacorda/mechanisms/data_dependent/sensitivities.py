@@ -1,8 +1,8 @@
-r"""Local, down and smooth sensitivities: how far a statistic moves near the data at hand.
+r"""Local, down and smooth sensitivities of a statistic at given data.
 
-**None of these numbers is private.** They are functions of the data, and so is noise whose scale
-is one of them: releasing either tells what the data is. They are there to be looked at by those
-who may see the data, and to be used inside mechanisms that have a proof.
+**None of these numbers is private.** They are functions of the data, and so is noise with one of
+them as its scale: releasing either reveals the data. They are for people who may see the data, and
+for use inside mechanisms that have a proof.
 
 Source: Nissim, Raskhodnikova, Smith 2007, Definitions 2.1 and 2.2; Asi and Duchi 2020 (distance k);
 Fang, Dong, Yi 2022 (down). Proofs: docs/proofs/adaptive_sensitivities.md.
@@ -37,7 +37,7 @@ def local_sensitivity(
     distance: int = 1,
     neighbors: Neighbors = AddRemove,
 ) -> float:
-    r"""Compute how far the statistic moves where up to `distance` records change. NOT PRIVATE.
+    r"""Compute the local sensitivity to up to `distance` changed records. NOT PRIVATE.
 
     It is the supremum of |f(x) - f(x')| over all x' within that distance of the values x. A record
     may be any number between the bounds, any category or none, any distinct value. Never release
@@ -80,11 +80,11 @@ def local_sensitivity(
 
 
 def down_sensitivity(statistic: Statistic, values: ArrayLike, *, distance: int = 1) -> float:
-    r"""Compute how far the statistic moves where up to `distance` records are removed. NOT PRIVATE.
+    r"""Compute the down sensitivity to up to `distance` removed records. NOT PRIVATE.
 
     It is the supremum of |f(x) - f(x')| over all x' that are x without at most so many records.
-    What records might come has no part in it, so it is finite for sums without an upper bound.
-    Never release it, nor noise scaled to it.
+    Added records do not count, so it is finite for sums without an upper bound. Never release it,
+    nor noise scaled to it.
 
     Source: Fang, Dong, Yi 2022, section 3 (down neighborhoods).
 

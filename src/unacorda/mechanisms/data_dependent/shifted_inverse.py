@@ -1,15 +1,14 @@
-r"""The shifted inverse: a monotone function of unbounded contributions, from below.
+r"""The shifted inverse: lower estimates of monotone functions with unbounded contributions.
 
-Adding a person may raise f by any amount, so noise of its global sensitivity says nothing. But the
-least number of people to remove so that f is at most y, the removal loss, moves by at most 1
-whatever f is. A search over a public grid for the first y whose loss is about a target t answers
-with a number between f of the data without a few people and f: the target keeps it from f upwards,
-the noise makes "a few" somewhat more than t. No bound on a person's contribution is asked for.
+Adding a person may raise f by any amount, so its global sensitivity is infinite. But the removal
+loss, the least number of people to remove so that f is at most y, changes by at most 1 for every f.
+A search over a public grid for the first y whose loss is about a target t gives a number between f
+of the data without a few people and f. The target keeps it below f, and the noise makes "a few"
+somewhat more than t. No bound on a person's contribution is needed.
 
-The answer is low by design: by what the few people with the most add to f, which for heavy tails
-is much. The price does not depend on the number of grid points; the number of people grows with
-its logarithm.
-Source: Fang, Dong, Yi 2022; docs/proofs/adaptive_shifted_inverse.md.
+The answer is low by design: it lacks the contribution of the few largest people, which is large for
+heavy tails. The price does not depend on the number of grid points; the number of people grows with
+its logarithm. Source: Fang, Dong, Yi 2022; docs/proofs/adaptive_shifted_inverse.md.
 """
 
 # SPDX-License-Identifier: Apache-2.0
