@@ -1,9 +1,9 @@
 """Contributions of bounded norm: vectors scaled to an L1 or L2 bound that holds exactly.
 
-A vector clipped in floats can end above its bound by a rounding, and a sum of such vectors is then
-more sensitive than declared. Here values are put on a public grid, a person's rows are added
-exactly, and what is too long is scaled by whole-number division toward zero: the norm of the
-integers never exceeds the bound, and one person's vector depends on their rows alone.
+A vector that is clipped in floats can exceed its bound by rounding, and a sum of such vectors is
+then more sensitive than declared. Here values are rounded to a public grid, a person's rows are
+added exactly, and vectors that are too long are scaled by integer division toward zero. The norm of
+the integers never exceeds the bound, and one person's vector depends only on their rows.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -42,7 +42,7 @@ def clip_rows(
     unit_log2: int,
     columns: int | None = None,
 ) -> Integers:
-    r"""Each row in steps of 2^unit_log2, scaled down to the norm bound where it is longer.
+    r"""Clip each row to the norm bound, in steps of 2^unit_log2.
 
     values: (rows, columns), or (rows,) where each row is one number; integers or floats of at
     most 64 bits. columns: of a list of rows, how many numbers each has; without it the elements of
@@ -80,7 +80,7 @@ def clip_users(
     unit_log2: int,
     columns: int | None = None,
 ) -> Integers:
-    r"""One row for each user, the sum of their rows, scaled down to the norm bound where longer.
+    r"""Sum the rows of each user, and clip each sum to the norm bound.
 
     values, bounds, columns and what counts as what: as for `clip_rows`; users: whose row each one
     is, one dimension, integers or text; rows of a list whose user is missing are one user's. A
@@ -117,10 +117,10 @@ def clipping_sensitivity(
     unit_log2: int,
     neighbors: Neighbors = AddRemove,
 ) -> int:
-    """By how many steps, in the same norm, a sum of clipped rows can move with one row.
+    """The sensitivity of a sum of clipped rows in steps, in the same norm.
 
-    With B the bound in steps, rounded down: B where a row (of `clip_users`: all rows of a
-    user) comes or goes, 2 B where one takes the place of another.
+    With B the bound in steps, rounded down: B if a row (for `clip_users`: all rows of a user) is
+    added or removed, 2 B if one replaces another.
 
     >>> clipping_sensitivity(l2=0.3, unit_log2=-4, neighbors=ReplaceOne)
     8

@@ -1,8 +1,8 @@
-"""Exact sums of bounded values, whose sensitivity is what it seems.
+"""Exact sums of bounded values, with exact sensitivities.
 
-A float sum depends on the order of its terms, so removing a row can move it by more than the
+A float sum depends on the order of its terms, so removing a row can change it by more than the
 row's bound (Casacuberta, Shoemate, Vadhan, Wagaman 2022, arXiv:2207.10635). Here the bounds are
-put on a public grid first, every value is rounded to the grid and then clamped in integers, and
+first rounded to a public grid. Every value is rounded to the grid and then clamped in integers, and
 the integers are added exactly.
 """
 
@@ -103,7 +103,7 @@ def fixed_point_sensitivity(
     rows: int = 1,
     neighbors: Neighbors = AddRemove,
 ) -> int:
-    """By how many steps `fixed_point_sum` can move when one person of at most ``rows`` rows does.
+    """The sensitivity of `fixed_point_sum` in steps, to one person with at most ``rows`` rows.
 
     With bounds lo and hi on the grid: rows max(|lo|, |hi|) where a person comes, goes or gives
     nothing, and

@@ -1,4 +1,4 @@
-"""Correlated noise: the errors of many answers cancel, since they are made of the same draws."""
+"""Correlated noise: errors of many answers cancel, since they share the same draws."""
 
 # SPDX-License-Identifier: Apache-2.0
 

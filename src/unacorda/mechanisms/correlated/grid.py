@@ -1,9 +1,9 @@
 r"""The public grid of correlated noise: exact inputs, exact sums, one rounding.
 
-Inputs count as the nearest multiples of g = 2^input_log2, and end at 2^56 of them. What is
-released is round(v + Z), v an exact combination of inputs with dyadic coefficients, Z ideal normal
-noise: a function of the Gaussian mechanism on v, in any dimension and whatever was released
-before. The grid of releases follows from sigma and the sensitivity alone.
+Inputs are rounded to multiples of g = 2^input_log2, and clamped at 2^56 of them. The release is
+round(v + Z) with v an exact combination of inputs with dyadic coefficients, and Z ideal normal
+noise. It is postprocessing of the Gaussian mechanism on v, in any dimension and after any earlier
+releases. The grid of releases depends only on sigma and the sensitivity.
 """
 
 # SPDX-License-Identifier: Apache-2.0

@@ -1,8 +1,8 @@
 r"""Marginals: counts over a few attributes at a time, by the strategy of least total variance.
 
-A marginal over the attributes A is made up of interactions, one for each set S of attributes in A:
-the counts over S, projected so that they sum to 0 along each of them. Each interaction is measured
-once, with noise of its own, and serves all marginals that hold it.
+A marginal over the attributes A consists of interactions, one for each set S of attributes in A:
+the counts over S, projected so that they sum to 0 along each attribute. Each interaction is
+measured once with independent noise, and serves all marginals that contain it.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -45,22 +45,22 @@ _LARGEST_SIGMA: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marginals:
-    r"""Release marginal tables of a table of categorical records; all of them agree.
+    r"""Release consistent marginal tables of categorical records.
 
-    The noise of the interactions is chosen so that the variances of all cells of all queries sum up
-    to the least that any Gaussian noise reaches at this price.
+    The noise of the interactions minimizes the total variance over all cells of all queries, among
+    all Gaussian noise at this price.
 
     Parameters
     ----------
     sizes
         How many values each attribute has.
     queries
-        Which marginals, each the places of its attributes in `sizes`, () being the total.
+        The marginals, each as positions of its attributes in `sizes`; () is the total.
     sigma
-        The noise multiplier of all of it together, above 0, that is the noise on a total that
-        is released alone.
+        The noise multiplier of the whole release, above 0: the noise on a total that is released
+        alone.
     rows
-        How many records a unit has at most.
+        The most records of a unit.
 
     Source: Xiao, He, Zhang, Kifer 2023, arXiv:2305.08175, "An optimal and scalable matrix mechanism
     for noisy marginals under convex loss functions" (ResidualPlanner); docs/proofs/correlated.md.

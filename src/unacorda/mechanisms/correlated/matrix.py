@@ -1,7 +1,7 @@
 r"""The matrix mechanism: many linear queries on a histogram through a few measurements of it.
 
-What is released is y = C x + noise, C the strategy; x is estimated from it by least squares, and
-every query from that. Which strategies are good for which workloads: `strategies`.
+The release is y = C x + noise with the strategy C; x is estimated from it by least squares, and
+every query from that. `strategies` has strategies for workloads.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -47,14 +47,14 @@ class MatrixMechanism:
     workload
         A matrix of queries, one row each, or `Prefixes`, `Ranges`.
     strategy
-        A matrix of what is measured, one column for each cell, from whose rows each query can
-        be computed; it is kept and used as multiples of a power of two, about 2^-30.
+        A matrix of measurements, one column for each cell, from whose rows each query can be
+        computed. It is rounded to multiples of a power of two, about 2^-30.
     sigma
         Standard deviation of the noise of each measurement, above 0.
     sensitivity
-        By how much a unit moves one cell, above 0.
+        The largest change of one cell by a unit, above 0.
     moved
-        How many cells it moves at most.
+        The most cells that a unit changes.
     grid_log2
         Values count as the nearest multiples of 2^grid_log2, by default 2^-24 of sensitivity or
         noise; 0 keeps whole numbers whole, up to 2^56.
@@ -120,10 +120,10 @@ class MatrixMechanism:
 
     @property
     def event(self) -> events.Gaussian:
-        """What one release costs: noise over the largest column norm, rounded down.
+        """The cost of one release: noise over the largest column norm, rounded down.
 
-        Where a unit moves several cells, over the square root of `moved` times the largest sum of
-        as many of |C^T C| in a row.
+        If a unit changes several cells, noise over the square root of `moved` times the largest sum
+        of as many of |C^T C| in a row.
         """
         move = self.grid.moved / Fraction(2) ** self._scale_log2
         ratio = (checks.exact("sigma", self.sigma) / move) ** 2 / self._square
@@ -143,7 +143,7 @@ class MatrixMechanism:
 
     @property
     def lower_bound(self) -> float:
-        """No strategy at this price has a smaller `expected_error`: the singular value bound."""
+        """The singular value bound on `expected_error` of all strategies at this price."""
         noise = float(self.event.noise_multiplier) * float(self.grid.moved)
         return noise * math.sqrt(svd_bound(self.workload) / self.workload.queries)
 
@@ -168,8 +168,9 @@ class MatrixMechanism:
     def release_cells(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Floats:
         """Release the noisy cells behind the answers, shape (cells,), by least squares.
 
-        `workload.answers` of them are the answers; so are other queries which the strategy
-        measures. Cells themselves are among these only if its columns are independent.
+        `workload.answers` computes the answers from them, and other queries that the strategy
+        measures can be computed too. The cells themselves are valid only if its columns are
+        independent.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-r"""Prefix sums: what mechanisms for them share, a stream of steps, and the binary tree.
+r"""Prefix sums: the base of their mechanisms, a stream of steps, and the binary tree.
 
 In a binary tree each partial sum of 2^h steps in a row has noise of its own. A step is in at most 1
 + floor(log2 steps) of these sums, and a prefix is the sum of at most as many of them. A stream
@@ -106,7 +106,7 @@ class PrefixSums(ABC):
         """
 
     def start(self, *, bits: RandomBits | None = None) -> PrefixStream:
-        """Start a stream that is fed one step at a time.
+        """Start a stream that takes one step at a time.
 
         Parameters
         ----------
@@ -116,7 +116,7 @@ class PrefixSums(ABC):
         return PrefixStream(self, self._counter(bits or _SECURE))
 
     def release(self, values: ArrayLike, *, bits: RandomBits | None = None) -> Floats:
-        """Release the noisy prefix sums of a whole stream, in one go; the law is that of `start`.
+        """Release all noisy prefix sums of a stream together, with the distribution of `start`.
 
         Parameters
         ----------
@@ -266,7 +266,7 @@ class BinaryTree(PrefixSums):
 
     A stream of `start` keeps O(log steps) numbers.
 
-    Later values may be chosen after seeing earlier answers.
+    Later values may be chosen adaptively.
 
     Source: Dwork, Naor, Pitassi, Rothblum 2010; Chan, Shi, Song 2011; Honaker 2015;
     docs/proofs/correlated.md.
@@ -276,16 +276,15 @@ class BinaryTree(PrefixSums):
     sigma
         Standard deviation of the noise on every partial sum, above 0.
     l2_sensitivity
-        The l2 norm of what a unit gives at one step, above 0.
+        The largest l2 norm of a unit's contribution at one step, above 0.
     steps
-        The most that will come.
+        The largest number of steps.
     dimension
         Numbers at each step.
     participations, separation
         A unit takes part at most `participations` times, at steps at least `separation` apart.
     honaker
-        Estimate a partial sum from those below it too, which costs nothing and lessens the
-        error.
+        Estimate a partial sum also from those below it, which costs nothing and reduces the error.
     grid_log2
         Inputs count as the nearest multiples of 2^grid_log2, by default 2^-24 of sensitivity or
         noise; 0 keeps whole numbers whole, up to 2^56. Partial sums end at 2^60 grid steps.

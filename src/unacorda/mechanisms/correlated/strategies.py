@@ -1,4 +1,4 @@
-r"""Strategies: what to measure so that a workload of queries can be answered with least noise.
+r"""Strategies: measurements from which a workload of queries gets the least noise.
 
 A strategy C is measured with independent noise, and queries are estimated by least squares. Where
 a unit moves one cell by 1, its sensitivity is the largest column norm |C|, and at a noise

@@ -1,4 +1,4 @@
-"""Workloads: sets of linear queries on a histogram, without their matrix where it would be vast."""
+"""Workloads: sets of linear queries on a histogram, without a matrix if it would be large."""
 
 # SPDX-License-Identifier: Apache-2.0
 

@@ -85,7 +85,7 @@ class Solver(Protocol):
         ...
 
     def people(self, target: int, *, miss: float) -> int:
-        """A bound on the people to remove until f is at most the answer, at a failure probability."""
+        """A bound on the people to remove until f is at most the answer."""
         ...
 
     def choose(self, losses: Integers, *, target: int, bits: RandomBits) -> int:

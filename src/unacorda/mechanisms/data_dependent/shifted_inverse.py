@@ -115,32 +115,33 @@ class ShiftedInverse(PureCalibrated):
     epsilon
         The price of one release under pure privacy, above 0.
     grid
-        Public numbers, rising, from what there is without data (0 for sums and counts) to beyond
-        all that is plausible; see `geometric_grid`.
+        Public numbers in rising order, from the statistic of empty data (0 for sums and counts) to
+        beyond all plausible answers; see `geometric_grid`.
     statistic
-        What is asked of `release`, or None where only `release_losses` is used.
+        The statistic for `release`, or None if only `release_losses` is used.
     neighbors
         AddRemove or ReplaceOne.
     solver
-        "ascending" is AboveThreshold from the first point up, the best in general. All losses move
-        one way under AddRemove, and under ReplaceOne for the statistics offered here, which takes a
-        third off the noise. "tolerant search" lives with wrong answers, for zCDP and large grids:
-        with noise=DiscreteGaussian(...) at 0.1-zCDP in all, 43 people for 2^10 points and 51 for
-        2^16 (ascending 45 and 60), though its target, 22 or 26, is above the 9 of ascending. With
-        Laplace noise at epsilon = 1 it is the worse: 265 people for 2^10 points, and 26 for
-        ascending. It asks hundreds of questions, whose number (see `event`) follows from the grid,
-        the confidence and the kind of noise.
+        "ascending" is AboveThreshold from the first point up, the best in general. All losses
+        change in one direction under AddRemove, and under ReplaceOne for the statistics of this
+        package, which reduces the noise by a third. "tolerant search" tolerates wrong answers, for
+        zCDP and large grids: with noise=DiscreteGaussian(...) at 0.1-zCDP in total, 43 people for
+        2^10 points and 51 for 2^16 (ascending: 45 and 60), though its target, 22 or 26, is above
+        the 9 of ascending. With Laplace noise at epsilon = 1 it is worse: 265 people for 2^10
+        points, against 26 for ascending. It asks hundreds of questions; their number (see `event`)
+        depends on the grid, the confidence and the kind of noise.
     target
-        The loss aimed at, by default the least that leaves half of 1 - confidence to an answer
-        above f.
+        The target loss, by default the least one with which an answer above f has at most half of 1
+        - confidence.
     confidence
-        Of what is said about the answer, between 0 and 1. A float means the decimal it prints as.
+        The confidence of statements about the answer, between 0 and 1. A float means the decimal
+        that it prints as.
     bounded_range
-        With "ascending": buy the event of the exponential mechanism instead, better where prices
-        are zCDP's.
+        With "ascending": use the event of the exponential mechanism instead, which is better for
+        zCDP.
     noise
-        With "tolerant search": of one question, in place of epsilon; by default discrete Laplace
-        noise that makes epsilon the price of all.
+        With "tolerant search": the noise of one question, in place of epsilon. By default discrete
+        Laplace noise with a total price of epsilon.
 
     Raises
     ------
@@ -195,7 +196,7 @@ class ShiftedInverse(PureCalibrated):
 
     @property
     def people(self) -> int:
-        """How many people have to go at most until f is the answer or less; see `Underestimate`."""
+        """The most people to remove until f is at most the answer; see `Underestimate`."""
         miss = (1 - confident(self.confidence)) / 2
         return self._solver.people(self.target, miss=float(miss) * (1 - 2.0**-40))
 
@@ -223,10 +224,10 @@ class ShiftedInverse(PureCalibrated):
         return self.release_losses(losses, bits=bits)
 
     def release_losses(self, losses: ArrayLike, *, bits: RandomBits | None = None) -> Underestimate:
-        """Release any monotone function, from below, by its removal losses.
+        """Release a lower estimate of any monotone function by its removal losses.
 
-        Any losses will do that a person moves by at most 1, all of them up where they are added;
-        `check_sensitivity` finds out.
+        The losses must change by at most 1 per person, all upward if a person is added;
+        `check_sensitivity` tests this.
 
         Parameters
         ----------

@@ -1,10 +1,10 @@
-r"""Noise that follows the data: as large as a smooth bound on the local sensitivity there.
+r"""Noise that adapts to the data: its scale is a smooth bound on the local sensitivity.
 
-Noise at the local sensitivity itself is not private, for how much noise there is would tell.
-A bound S(x) that is at least the local sensitivity everywhere, and that moves between neighbors by
-a factor of at most e^smoothness, can be used, with noise whose law hardly changes when it is moved
-*and* stretched a little. How much that takes is proved in docs/proofs/adaptive_smooth.md and
-evaluated below.
+Noise scaled to the local sensitivity itself is not private, since the amount of noise would reveal
+it. A bound S(x) works that is at least the local sensitivity everywhere, and changes between
+neighbors by a factor of at most e^smoothness. Its noise needs a distribution that changes little
+when it is shifted *and* scaled a little. The required noise is proved in
+docs/proofs/adaptive_smooth.md and evaluated below.
 
 Source: Nissim, Raskhodnikova, Smith 2007, Definitions 2.1 and 2.2 (smooth bounds); Bun and Steinke
 2019, arXiv:1906.02830 (Student's t). The constants are our own: they are least, and hold at every
@@ -87,9 +87,9 @@ class SmoothSensitivity(PureCalibrated):
     gaussian   normal                              Approximate           1
     =========  ==================================  ====================  =================
 
-    student is the best for nearly all data: it lets S be far less smooth. laplace has lighter
-    tails, and wins where S is the same at any smoothness. The noise is unbiased; clamping the
-    answer to the interval costs nothing. How much noise there was depends on the data and is not
+    student is best for nearly all data, as it needs much less smoothness of S. laplace has lighter
+    tails, and is better if S is the same at any smoothness. The noise is unbiased; clamping the
+    answer to the interval costs nothing. The amount of noise depends on the data and is not
     released.
 
     Source: Nissim, Raskhodnikova, Smith 2007, Lemma 2.6, with the least constants, for every
@@ -98,20 +98,20 @@ class SmoothSensitivity(PureCalibrated):
     Parameters
     ----------
     statistic
-        What is asked, or None where only `release_at` is used.
+        The statistic, or None if only `release_at` is used.
     epsilon
         Above 0, at most 500.
     delta
         0 for student, else above 0 and below 1.
     noise
-        The law of Z, one of the table.
+        The distribution of Z, from the table.
     tail_power
         The power p, from 2 to 20, 4 by default: the density of student falls like |z|^-p.
     neighbors
         AddRemove or ReplaceOne.
     smoothness
-        S may move by e^smoothness, by default what needs the least noise where values are
-        spread evenly.
+        S may change by a factor of e^smoothness. By default the smoothness with the least noise for
+        evenly spread values.
     grid_log2
         Outputs are multiples of 2^grid_log2, by default about 2^50 of them in the statistic's
         interval.
@@ -151,7 +151,7 @@ class SmoothSensitivity(PureCalibrated):
 
     @classmethod
     def for_guarantee(cls, guarantee: PureDP | ApproxDP, **parameters: Any) -> Self:
-        """Make the mechanism that spends all of a guarantee on one release.
+        """Make the mechanism that spends a whole guarantee on one release.
 
         Parameters
         ----------
@@ -186,7 +186,7 @@ class SmoothSensitivity(PureCalibrated):
 
     @property
     def noise_scale(self) -> Real:
-        """How much wider than Z the noise is, in units of S(x); public.
+        """The public scale of the noise relative to Z, in units of S(x).
 
         >>> SmoothSensitivity(epsilon=1, smoothness=0.2, grid_log2=0).noise_scale
         1.49558127347387
@@ -201,14 +201,14 @@ class SmoothSensitivity(PureCalibrated):
         Parameters
         ----------
         values
-            Of one dimension, a record each, as the statistic reads them.
+            One dimension, one record each, for the statistic.
         bits
             By default a secure source.
 
         Raises
         ------
         InvalidParameter
-            For another shape or dtype, and where there is no statistic.
+            For another shape or dtype, and if there is no statistic.
         """
         if self.statistic is None:
             raise InvalidParameter("statistic", None, expected="one, or the use of release_at")
@@ -227,18 +227,18 @@ class SmoothSensitivity(PureCalibrated):
         smooth_sensitivity: float | Fraction,
         bits: RandomBits | None = None,
     ) -> float:
-        """Release the noisy answer where its exact value and the smooth bound are known.
+        """Release the noisy answer from its exact value and the smooth bound.
 
-        Both are yours to prove; neither is ever released. What is no number counts as NaN does.
+        You must prove both; neither is ever released. Values that are not numbers count as NaN.
 
         Parameters
         ----------
         value
-            The answer, exactly; NaN counts as 0, what is beyond +-2^1000 as these ends.
+            The exact answer; NaN counts as 0, and it is clamped to +-2^1000.
         smooth_sensitivity
-            A bound S on how far the value moves to any neighbor, with S(x) <= e^smoothness S(x')
-            for all neighbors; it may have been rounded up by one part in 2^30. What is not a number
-            from 0 to 2^1001 counts as 2^1001.
+            A bound S on the change of the value to any neighbor, with S(x) <= e^smoothness S(x')
+            for all neighbors; it may be rounded up by one part in 2^30. A value that is not a
+            number from 0 to 2^1001 counts as 2^1001.
         bits
             By default a secure source.
         """

@@ -1,14 +1,14 @@
 r"""Noise of other shapes: the staircase, and Laplace noise that is truncated or bounded.
 
-The staircase has the least expected error that epsilon-DP allows for one number; truncated noise
-never passes a public bound, at the price of a delta; bounded noise is drawn again until the answer
-lies within public bounds.
+The staircase has the least expected error that epsilon-DP allows for one number. Truncated noise
+never exceeds a public bound, at the price of a delta. Bounded noise is conditioned on an answer
+within public bounds.
 
-Drawing again changes the law by a factor that depends on the data, so the scale must be larger
-than sensitivity / epsilon: by up to twice. Here everything lives on the public grid, where the
-law is geometric and its normaliser a closed form, and no draw is ever rejected: a side is chosen
-by a coin and a geometric number taken modulo the room on that side (docs/proofs/noise.md,
-section 10).
+The condition changes the distribution by a factor that depends on the data, so the scale must be
+larger than sensitivity / epsilon, by a factor of up to 2. Here everything is on the public grid,
+where the distribution is geometric and its normalizer a closed form. No draw is ever rejected: a
+coin chooses a side, and a geometric number is taken modulo the room on that side
+(docs/proofs/noise.md, section 10).
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -77,7 +77,7 @@ class Staircase(PerNumberCalibrated, GridNoise):
     epsilon
         Of one number, from 1e-12 to 100.
     sensitivity
-        By how much one number of x can move, above 0.
+        The sensitivity of one number of x, above 0.
     l0_sensitivity
         How many numbers of an array can move, 1 by default.
     split
@@ -184,7 +184,7 @@ def _best_split(epsilon: float) -> float:
 class TruncatedLaplace(GridNoise):
     r"""Release x + Z, Z Laplace noise of a scale given that |Z| <= bound, rounded to a grid.
 
-    Where the supports of two neighbors part everything is revealed: a delta of
+    Outside the common support of two neighbors everything is revealed. That is a delta of
     (e^((sensitivity - bound)/scale) - e^(-bound/scale)) / (2 (1 - e^(-bound/scale))) for a bound
     from the sensitivity on.
 
@@ -313,8 +313,8 @@ class TruncatedLaplace(GridNoise):
 class BoundedLaplace(PerNumberCalibrated):
     r"""Release a number of [lower, upper], P(y) proportional to e^(-|y - x| / scale) on the grid.
 
-    The scale is the least that keeps epsilon, which plain Laplace noise of scale sensitivity /
-    epsilon does not: see `scale`. The mean of what is released is not x, near a bound least of all.
+    The scale is the least that keeps epsilon; Laplace noise of scale sensitivity / epsilon does not
+    (see `scale`). The release is biased, most of all near a bound.
 
     Source: Holohan, Antonatos, Braghin, Mac Aonghusa 2018, arXiv:1808.10410, Theorem 3.5; on the
     grid, docs/proofs/noise.md, section 10.
@@ -395,7 +395,7 @@ class BoundedLaplace(PerNumberCalibrated):
         Parameters
         ----------
         x
-            NaN counts as 0; whatever lies beyond a bound counts as the bound.
+            NaN counts as 0; values are clamped to the bounds.
         bits
             By default a secure source.
 

@@ -1,7 +1,7 @@
 """Noise on whole vectors: K-norm mechanisms and correlated normal noise.
 
-K-norm noise follows the norm of the sensitivity; normal noise of any covariance is priced by the
-moves that a unit can make.
+K-norm noise has the shape of the sensitivity's norm. Normal noise of any covariance is priced by
+the changes that a unit can make.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -55,9 +55,9 @@ _OUTWARD: Final = 1 + 2.0**-40  # above the rounding of any norm here
 class KNorm(PureCalibrated):
     r"""Release vectors x + Z, the density of Z proportional to e^(-epsilon |z| / sensitivity).
 
-    Norm 1 is Laplace noise. Where one unit moves every number of a long vector, norm inf has a
-    sixth of the variance of Laplace noise at the same epsilon; where it moves the vector within an
-    l2 ball, norm 2 has half. The rounding is of the ideal sum, so it costs nothing.
+    Norm 1 is Laplace noise. If one unit changes every number of a long vector, norm inf has a sixth
+    of the variance of Laplace noise at the same epsilon. If it changes the vector within an l2
+    ball, norm 2 has half. The ideal sum is rounded, which costs nothing.
 
     Source: Hardt and Talwar 2010, arXiv:0907.3754, Theorem 4.1 (the mechanism), Remark 4.2 (how to
     draw from it: a radius of the gamma law, a point of the unit ball).
@@ -69,7 +69,7 @@ class KNorm(PureCalibrated):
     epsilon
         What one release costs, above 0.
     sensitivity
-        By how much x can move in that norm, above 0.
+        The sensitivity of x in that norm, above 0.
     dimension
         Of the vectors, up to 16384.
     grid_log2
@@ -189,14 +189,14 @@ class MultivariateGaussian:
     covariance
         A symmetric positive definite matrix of up to 1024 rows.
     l2_sensitivity
-        What one unit can do to x, where that is any move of at most this l2 length. One of this,
-        moves and box must be given.
+        The l2 sensitivity, if one unit can change x by any vector of at most this l2 norm. Give one
+        of this, moves and box.
     moves
-        The rows of a matrix: one unit moves x by any convex combination of them and their
+        The rows of a matrix: one unit changes x by any convex combination of them and their
         negatives.
     box
-        A bound for each number: one unit makes any move within all of them (of up to 16 numbers,
-        where the noise is correlated).
+        A bound for each number: one unit makes any change within all of them (at most 16 numbers if
+        the noise is correlated).
     grid_log2
         Outputs are multiples of 2^grid_log2, by default about a millionth of the least standard
         deviation.
@@ -260,7 +260,7 @@ class MultivariateGaussian:
         covariance
             Whose multiple is taken, positive definite.
         l2_sensitivity, moves, box
-            How far one unit moves x, as of the class.
+            The changes of x by one unit, as for the class.
 
         Raises
         ------

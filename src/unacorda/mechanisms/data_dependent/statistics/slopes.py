@@ -102,7 +102,7 @@ class Slope(Invertible):
         Returns
         -------
         Fraction
-            The median slope.
+            The slope.
         """
         x, y = _pairs_of(values)
         known = [
