@@ -19,6 +19,8 @@ def estimate(value: Any, lower: float | None, upper: float | None) -> str:
     ('229 ± 9', '0 ± 12', '0.25 (at most 0.5)')
     >>> estimate(6.2e-8, -1.5e-8, 1.39e-7)
     '6.2e-08 ± 7.7e-08'
+    >>> estimate(1e-9, 9.98e-10, 1e-9)
+    '1e-09 (9.98e-10 to 1e-09)'
     """
     if value is None or lower is None or upper is None:
         end = "" if upper is None or value is None else f" (at most {number(upper)})"
@@ -32,7 +34,9 @@ def estimate(value: Any, lower: float | None, upper: float | None) -> str:
     digits = min(max(0, 1 - math.floor(math.log10(margin))), 15)
     form = f"z,.{0 if isinstance(value, int) else digits}f"
     if abs(value) < _SMALL and margin < _SMALL:
-        form = ".2g"
+        largest = max(abs(value), abs(lower), abs(upper))
+        apart = min(max(2 + math.floor(math.log10(largest / margin)), 2), 15)
+        form = ".2g" if even else f".{apart}g"
     if even:
         return f"{float(value):{form}} ± {float(margin):{form}}"
     return f"{float(value):{form}} ({float(lower):{form}} to {float(upper):{form}})"
