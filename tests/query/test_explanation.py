@@ -107,3 +107,91 @@ def test_errors_that_are_missing_are_floats_in_frames(session: unacorda.Session)
     assert isinstance(frame, pd.DataFrame)
     assert {str(frame[f"p_{end}"].dtype) for end in ("se", "low", "high")} == {"float64"}
     assert str(release.to_polars().schema["p_se"]) == "Float64"
+
+
+def _steps_where(session: unacorda.Session, condition: str) -> tuple[str, ...]:
+    query = session.table("visits").where(condition).agg(n=unacorda.count())
+    return session.explain(query, budget=PureDP(1)).rows
+
+
+def test_untyped_text_that_is_compared_as_text_is_named(session: unacorda.Session) -> None:
+    assert "read age as text, which is compared as text" in _steps_where(session, "age > '9'")
+    grouped = session.table("visits").group_by("sex", keys=["F"]).agg(n=unacorda.count())
+    assert "read sex as text" in session.explain(grouped, budget=PureDP(1)).rows
+
+
+@pytest.mark.parametrize(
+    ("condition", "hint"),
+    [
+        ("age BETWEEN '01.07.2025' AND '31.12.2025'", 'CAST("age" AS DATE)'),
+        ("'1/7/2025' < age", "TRY_STRPTIME(\"age\", '%d/%m/%Y')"),
+        ("sex = 'F' AND NOT age IN ('01.07.2025')", "DATE '2024-01-31'"),
+        ("age > '9'", "write a number without quotes"),
+    ],
+)
+def test_texts_that_look_like_dates_or_numbers_get_a_hint(
+    session: unacorda.Session, condition: str, hint: str
+) -> None:
+    query = session.table("visits").where(condition).agg(n=unacorda.count())
+    told = session.explain(query, budget=PureDP(1))
+    assert len(told.texts) == 1
+    assert hint in told.texts[0]
+    assert told.texts[0] in str(told)
+    assert told.texts[0] in told.rows
+    assert told.texts[0] in session.evaluate(query, budget=PureDP("0.01")).readings
+
+
+def test_a_hint_is_given_for_conditions_of_one_aggregate_too(session: unacorda.Session) -> None:
+    query = "SELECT COUNT(*) FILTER (WHERE age > '01.07.2025') AS n FROM visits"
+    assert "not as a date" in session.explain(query, budget=PureDP(1)).texts[0]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "age > '2025-07-01'",
+        "sex = '9'",
+        "age > 9",
+        "STRFTIME(CAST(age AS DATE), '%d.%m.%Y') = '01.07.2025'",
+    ],
+)
+def test_other_texts_get_no_hint(session: unacorda.Session, condition: str) -> None:
+    query = session.table("visits").where(condition).agg(n=unacorda.count())
+    assert session.explain(query, budget=PureDP(1)).texts == ()
+
+
+def test_counts_say_which_texts_they_count(session: unacorda.Session) -> None:
+    visits = session.table("visits")
+    query = visits.agg(a=unacorda.count("age"), b=unacorda.count("age + 1"), c=unacorda.count())
+    assert session.explain(query, budget=PureDP(1)).texts == (
+        "a: every text in age counts, such as 'n/a'; declare Bounds of age to count numbers only",
+        "b: values of age that are no number are not counted",
+    )
+
+
+def test_a_count_of_a_declared_column_counts_its_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "visits.csv"
+    path.write_text("id,age,sex\n1,30,F\n2,n/a,M\n")
+    facts = {"age": unacorda.Bounds(0, 100), "sex": unacorda.Text()}
+    with unacorda.Session(
+        {"visits": str(path)}, unit=unacorda.Row(), budget=PureDP(100), columns=facts
+    ) as opened:
+        query = opened.table("visits").agg(a=unacorda.count("age"), b=unacorda.count("sex"))
+        release = opened.evaluate(query, budget=PureDP(100))
+    assert release["a"] == [1]
+    assert release.readings == ("a: values of age that are no number are not counted",)
+
+
+def test_no_usable_answer_says_that_other_texts_are_missing(tmp_path: Path) -> None:
+    path = tmp_path / "visits.csv"
+    path.write_text('id,size\n1,"171,3"\n2,"168,0"\n')
+    told = {}
+    for sizes in (str(path), pd.DataFrame({"id": [1, 2], "size": [171.3, 168.0]})):
+        with unacorda.Session({"visits": sizes}, unit=unacorda.Row(), budget=PureDP(1)) as opened:
+            query = opened.table("visits").agg(m=unacorda.mean("size", 100, 220))
+            legend = opened.evaluate(query, budget=PureDP("0.001")).legend
+        told[type(sizes)] = [line for line in legend if line.startswith("no usable answer")]
+    assert told[str][0].endswith(
+        "Texts of size that are no plain values, such as '1,5' among numbers, count as missing"
+    )
+    assert told[pd.DataFrame] == [told[str][0].partition(". Texts")[0]]

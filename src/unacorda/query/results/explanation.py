@@ -28,6 +28,7 @@ from unacorda.query.results.words import (
     filtered_in_words,
     kept_rows,
     rows_in_words,
+    texts_in_words,
 )
 from unacorda.query.schema.units import Person
 
@@ -251,6 +252,8 @@ class Explanation:
         The answers that are too low because their conditions are tested after bounding.
     of_people
         The aggregates that count people. They are about all rows of a person.
+    texts
+        Notes on texts: which of them are counted, and which are compared with dates or numbers.
 
     Examples
     --------
@@ -282,6 +285,7 @@ class Explanation:
     detail: bool = False
     filtered: tuple[str, ...] = ()
     of_people: frozenset[str] = frozenset()
+    texts: tuple[str, ...] = ()
 
     @property
     def affordable(self) -> bool:
@@ -389,7 +393,7 @@ class Explanation:
         return [
             f"{about}{self.about}.",
             *(() if self.bias is None else self.bias.words),
-            *map(escape, self.filtered),
+            *map(escape, (*self.filtered, *self.texts)),
             *found,
             *self.outlook.cuts,
             *self.price,
@@ -650,6 +654,7 @@ def explanation_of(
             detail=detail,
             filtered=filtered_in_words(query),
             of_people=frozenset(query.aggregates.keys() - query.filters.keys()),
+            texts=texts_in_words(query),
         )
         for place, query in enumerate(together.queries)
     ]

@@ -25,7 +25,12 @@ from unacorda.query.plan.idioms import RELEASE, unknown_attribute
 from unacorda.query.plan.query import BatchPosition, Query, place_of
 from unacorda.query.results.display import estimate, number
 from unacorda.query.results.record import FORMAT, SEVERAL, Verification, software, verify_record
-from unacorda.query.results.words import FoundKeys, filtered_in_words, kept_rows
+from unacorda.query.results.words import (
+    FoundKeys,
+    converted_columns,
+    filtered_in_words,
+    kept_rows,
+)
 from unacorda.query.schema.facts import Key
 
 if TYPE_CHECKING:
@@ -379,7 +384,13 @@ class Release:
             IMPRECISE: any(mark.strip() for one in shown for mark in one.marks),
             NOTHING: not all(usable for one in shown for usable in one.usable),
         }
-        return [f"{mark}: {_LEGEND[mark]}" for mark, there in marks.items() if there]
+        lines = [f"{mark}: {_LEGEND[mark]}" for mark, there in marks.items() if there]
+        if marks[NOTHING] and (columns := converted_columns(self.query)):
+            lines[-1] += (
+                f". Texts of {escape(', '.join(columns))} that are no plain values, such as '1,5' "
+                "among numbers, count as missing"
+            )
+        return lines
 
     @property
     def about(self) -> str:

@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -12,8 +13,16 @@ from unacorda.privacy.guarantees import Guarantee
 from unacorda.privacy.neighbors import ReplaceOne
 from unacorda.query.aggregates.automatic import AutomaticSum
 from unacorda.query.aggregates.base import Forecast
-from unacorda.query.aggregates.linear import BoundedSum, Linear
+from unacorda.query.aggregates.linear import (
+    BoundedSum,
+    Count,
+    CountDistinct,
+    CountPeople,
+    Linear,
+)
 from unacorda.query.allocation import Allocation
+from unacorda.query.expressions.language import Expression, Kind
+from unacorda.query.expressions.parse import misleading_texts
 from unacorda.query.noise.key_selection import KeyRule
 from unacorda.query.noise.sensitivity import of_people
 from unacorda.query.plan.pushdown import bounds_rows, late_filters, push_filters
@@ -143,7 +152,7 @@ def readings_of(query: Query, forecasts: Mapping[str, Forecast]) -> tuple[str, .
         for (column, low, high), names in ranges.items()
     ]
     stated = (f"{name}: {one.reading}" for name, one in forecasts.items() if one.reading)
-    return (*clamping, *stated)
+    return (*clamping, *stated, *texts_in_words(query))
 
 
 def provenance(
@@ -210,7 +219,54 @@ def rows_in_words(query: Query) -> tuple[str, ...]:
                 lines += limits_in_words(unit, cells=query.cells)
             if query.counts_people:
                 lines.append(_counted_once(query, unit))
-    return (*lines, *filtered_in_words(query))
+    return (*lines, *filtered_in_words(query), *texts_in_words(query))
+
+
+def texts_in_words(query: Query) -> tuple[str, ...]:
+    """What a reader of counts and comparisons of texts should know, from the question alone."""
+    every = [expression for rows in _relations(query.rows) for expression in _expressions(rows)]
+    lines = []
+    for name, aggregate in query.aggregates.items():
+        every += aggregate.expressions
+        column = getattr(aggregate, "column", None)
+        if column is None or not isinstance(aggregate, Count | CountPeople | CountDistinct):
+            continue
+        read = query.rows.origins(
+            itertools.chain.from_iterable(x.columns for x in aggregate.expressions)
+        )
+        lines += [
+            f"{name}: values of {leaf.label} that are no {leaf.column.kind.value} are not counted"
+            if leaf.drops_texts
+            else f"{name}: every text in {leaf.label} counts, such as 'n/a'; declare Bounds of "
+            f"{leaf.label} to count numbers only"
+            for leaf in dict.fromkeys(read)
+            if leaf.of_text
+        ]
+    return (*dict.fromkeys(itertools.chain.from_iterable(map(misleading_texts, every))), *lines)
+
+
+def converted_columns(query: Query) -> tuple[str, ...]:
+    """The text columns that are read as numbers or the like, where other texts are missing."""
+    names = {
+        column
+        for one in query.aggregates.values()
+        for expression in one.expressions
+        for column in expression.columns
+    }
+    read = query.rows.origins(names)
+    return tuple(dict.fromkeys(leaf.label for leaf in read if leaf.drops_texts))
+
+
+def _relations(rows: Relation) -> Iterator[Relation]:
+    yield rows
+    if isinstance(rows.source, PersonRows):
+        yield from _relations(rows.source.of)
+    for side in rows.sides:
+        yield from _relations(side)
+
+
+def _expressions(rows: Relation) -> list[Expression]:
+    return [one.expression for one in rows.steps if isinstance(one, RowFilter | Derive | Explode)]
 
 
 def filtered_in_words(query: Query) -> tuple[str, ...]:
@@ -254,7 +310,12 @@ def _lines_of(rows: Relation, names: Iterable[str], unit: Unit) -> list[str]:
 
     names: the identifiers of the columns that are used in the end.
     """
-    lines = [_reading(leaf, leaf.label) for leaf in rows.leaves(names) if leaf.converts]
+    tested = {name for one in _expressions(rows) for name in one.columns}
+    lines = [
+        _reading(leaf, leaf.label, compared=leaf.name in tested)
+        for leaf in rows.leaves(names)
+        if leaf.of_text
+    ]
     before: list[str] = []
     for side, needed in rows.of_sides(names):
         before.append(f"take the rows of {side.scope.table}")
@@ -284,12 +345,14 @@ def _lines_of(rows: Relation, names: Iterable[str], unit: Unit) -> list[str]:
             steps += [
                 _reading(leaf, f"{leaf.label} of {step.table}")
                 for leaf in step.readings
-                if leaf.converts and leaf.name in wanted
+                if leaf.of_text and leaf.name in wanted
             ]
     return [*before, *lines, *steps]
 
 
-def _reading(leaf: ColumnReading, named: str) -> str:
+def _reading(leaf: ColumnReading, named: str, *, compared: bool = False) -> str:
+    if leaf.column.kind is Kind.TEXT:
+        return f"read {named} as text{', which is compared as text' * compared}"
     return f"read {named} as {leaf.column.kind.value}; what does not convert is missing"
 
 

@@ -58,13 +58,20 @@ _MENDS = {
 class ColumnReading:
     """One reading of a source column: `sql` over the source, known further up as `column`.
 
-    label: the source column's own name; converts: untyped text is read as something else.
+    label: the source column's own name; converts: untyped text is read as something else; of_text:
+    the source has text, which is untyped or declared to be something else.
     """
 
     sql: str
     column: Column
     label: str
     converts: bool = False
+    of_text: bool = False
+
+    @property
+    def drops_texts(self) -> bool:
+        """Whether texts that do not convert are missing values of it."""
+        return self.of_text and self.column.kind is not Kind.TEXT
 
     @property
     def name(self) -> str:
@@ -257,7 +264,10 @@ def readings(name: str, sql_type: str, fact: Fact | None, *, sql: str) -> tuple[
     for kind in kinds:
         value, column = _read(Column(f"{name} as {kind.value}", kind), base, fact, sql)
         converts = fact is None and kind is not native
-        found.append(ColumnReading(sql=value, column=column, label=name, converts=converts))
+        of_text = native is Kind.TEXT and (fact is None or kind is not Kind.TEXT)
+        found.append(
+            ColumnReading(sql=value, column=column, label=name, converts=converts, of_text=of_text)
+        )
     return tuple(found)
 
 
