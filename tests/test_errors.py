@@ -48,6 +48,10 @@ def test_every_error_is_a_unacorda_error_and_exported() -> None:
     assert all(issubclass(getattr(errors, name), errors.UnacordaError) for name in classes)
 
 
+def test_exceptions_alone_are_offered_for_completion() -> None:
+    assert dir(errors) == sorted(errors.__all__)
+
+
 def test_a_long_value_is_cut_in_the_message() -> None:
     message = str(errors.InvalidParameter("keys", "x" * 10_000, expected="less"))
     assert len(message) < 400

@@ -67,6 +67,11 @@ __all__ = [
     "WrongUnit",
 ]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 _SINGLE = (
     *(type(None), bool, int, float, complex, str, bytes, Fraction, decimal.Decimal, range, type),
     *(dt.date, dt.time, dt.timedelta, enum.Enum, uuid.UUID, pathlib.PurePath, types.FunctionType),
