@@ -249,3 +249,26 @@ def test_a_name_that_lacks_its_quotes_is_shown_with_them(text: str) -> None:
     with pytest.raises(UnsafeExpression, match='in double quotes: "') as caught:
         parse(text, columns=columns)
     assert text.partition(" ")[0] in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("Alter > 65", "Alter"),
+        ("3 < Alter AND age > 2", "Alter"),
+        ("age > 3 AND (from + 1) * 2 > 1", "from"),
+        ("CASE WHEN drop > 3 THEN drop END", "drop"),
+    ],
+)
+def test_a_word_of_sql_that_is_a_name_is_shown_in_quotes(text: str, word: str) -> None:
+    with pytest.raises(UnsafeExpression) as caught:
+        parse(text, columns=COLUMNS)
+    hint = f"{word!r} is a word of SQL: if it is a column's name, write it in double quotes: "
+    assert caught.value.hint == f'{hint}"{word}".'
+
+
+@pytest.mark.parametrize("text", ["age > 3 OR", "age > 3 AND AND sex = 'F'", "WHERE age > 3"])
+def test_a_word_of_sql_that_quotes_do_not_help_is_no_name(text: str) -> None:
+    with pytest.raises(UnsafeExpression) as caught:
+        parse(text, columns=COLUMNS)
+    assert "word of SQL" not in caught.value.hint

@@ -37,7 +37,7 @@ from unacorda.query.expressions.language import (
     names,
     size_of,
 )
-from unacorda.query.expressions.quoting import encodable
+from unacorda.query.expressions.quoting import encodable, identifier
 
 # ---- from text to sqlglot's tree ---------------------------------------------------------------
 
@@ -52,6 +52,7 @@ _OTHER_DIALECTS = {
 """What to write in place of other dialects, by patterns of them."""
 
 _LITERALS = (TokenType.STRING, TokenType.NUMBER, TokenType.IDENTIFIER)
+_NO_NAMES = (TokenType.VAR, TokenType.AND, TokenType.OR, TokenType.NOT)
 _NOISE = ("within", "nulls", "last")  # WITHIN GROUP, NULLS LAST
 
 
@@ -179,11 +180,49 @@ def _parsed(text: str, *, into: type[exp.Condition] | None) -> exp.Expression:
         reason="it is not understood" + ("" if place is None else f", at {text[slice(*place)]!r}"),
         hint=next(
             other,
-            "Check brackets, commas, quotes and the order of words. A column name with spaces or "
-            "special characters is written in double quotes.",
+            _word_hint(text, place, into=into)
+            or "Check brackets, commas, quotes and the order of words. A column name with spaces "
+            "or special characters is written in double quotes.",
         ),
         place=place,
     )
+
+
+def _word_hint(
+    text: str, place: tuple[int, int] | None, *, into: type[exp.Condition] | None
+) -> str:
+    """What to write where a word of SQL stands for a column; empty where quotes do not help."""
+    tokens = errors.tokens_of(text)
+    stopped = next((at for at, one in enumerate(tokens) if place and one.start == place[0]), None)
+    if stopped is None:
+        return ""
+    for token in tokens[max(0, stopped - 1) : stopped + 1][::-1]:
+        word = text[slice(*errors.span(token))]
+        if token.token_type in _NO_NAMES or not word.isidentifier():
+            continue
+        alike = [one for one in tokens if one.text.casefold() == word.casefold()]
+        for meant in ([token], alike):
+            if _understood(text, meant, into=into):
+                return (
+                    f"{word[:60]!r} is a word of SQL: if it is a column's name, write it in double "
+                    f"quotes: {identifier(word[:60])}."
+                )
+    return ""
+
+
+def _understood(text: str, meant: Sequence[Token], *, into: type[exp.Condition] | None) -> bool:
+    """Whether a text is understood once these words of it are columns in double quotes."""
+    quoted, end = "", 0
+    for token in meant:
+        start, after = errors.span(token)
+        quoted, end = f"{quoted}{text[end:start]}{identifier(text[start:after])}", after
+    try:
+        tree = sqlglot.parse_one(quoted + text[end:], read="duckdb", into=into)
+    except errors.FAULTS:
+        return False
+    word = meant[0].text.casefold()
+    found = [node for node in tree.find_all(exp.Column) if node.name.casefold() == word]
+    return len(found) == len(meant)
 
 
 # ---- how nodes are read ------------------------------------------------------------------------
