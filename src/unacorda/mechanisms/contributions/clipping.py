@@ -42,18 +42,38 @@ def clip_rows(
     unit_log2: int,
     columns: int | None = None,
 ) -> Integers:
-    r"""Clip each row to the norm bound, in steps of 2^unit_log2.
+    """Clip each row to a norm bound, in whole steps of 2^unit_log2.
 
-    values: (rows, columns), or (rows,) where each row is one number; integers or floats of at
-    most 64 bits. columns: of a list of rows, how many numbers each has; without it the elements of
-    a list are numbers. An array has its own. l1 or l2: the bound, one of them, from one step to
-    below 2^31 steps. A row whose steps are within the bound stays as it is; else it is scaled to
-    it, each entry within a step and 2^-28 sqrt(columns) of the bound of the true one. NaN counts
-    as 0; infinities and what is beyond 2^62 steps count as that end. The norm of every row, in
-    exact integers, is at most the bound, so the sum of the rows, ``.sum(axis=0)``, which is exact
-    up to 2^32 rows, moves by at most `clipping_sensitivity` where one row comes, goes or changes.
-    Raises InvalidParameter for another shape, dtype or bound.
+    A row within the bound stays as it is. A longer one is scaled to it; each entry is then within a
+    step and 2^-28 sqrt(columns) of the bound of the true one. The norm of every row, in exact
+    integers, is at most the bound. So the sum of the rows, ``.sum(axis=0)``, changes by at most
+    `clipping_sensitivity` if one row is added, removed or changed. It is exact up to 2^32 rows.
 
+    Parameters
+    ----------
+    values
+        Shape (rows, columns), or (rows,) if each row is one number: integers or floats of at most
+        64 bits. NaN counts as 0. Infinities and values beyond 2^62 steps count as 2^62 steps.
+    l1, l2
+        One of them: the bound, from one step to below 2^31 steps.
+    unit_log2
+        The binary logarithm of a step.
+    columns
+        For a list of rows, the number of entries of each. Without it the elements of a list are
+        numbers. An array has its own.
+
+    Returns
+    -------
+    array
+        The rows in steps, as int64.
+
+    Raises
+    ------
+    InvalidParameter
+        For another shape, dtype or bound.
+
+    Examples
+    --------
     >>> rows = [[3, 4], [30, -40], [float("inf"), 7]]
     >>> clip_rows(rows, l2=5, unit_log2=0, columns=2).tolist()
     [[3, 4], [3, -4], [5, 0]]
@@ -80,14 +100,32 @@ def clip_users(
     unit_log2: int,
     columns: int | None = None,
 ) -> Integers:
-    r"""Sum the rows of each user, and clip each sum to the norm bound.
+    """Sum the rows of each user, and clip each sum to a norm bound.
 
-    values, bounds, columns and what counts as what: as for `clip_rows`; users: whose row each one
-    is, one dimension, integers or text; rows of a list whose user is missing are one user's. A
-    user's steps are added exactly, whatever their order, and then clipped together, so however
-    many rows there are the norm of the contribution is at most the bound. The rows of the result,
-    sorted by user, and their number are private: add them up.
+    A user's steps are added exactly, in any order, and then clipped together. So the norm of the
+    contribution is at most the bound, however many rows there are. The rows of the result, sorted
+    by user, and their number are private. Add them up.
 
+    Parameters
+    ----------
+    values, l1, l2, unit_log2, columns
+        As for `clip_rows`.
+    users
+        The user of each row: one dimension, integers or text. In a list, the rows without a user
+        count as those of one user.
+
+    Returns
+    -------
+    array
+        One row for each user in steps, as int64.
+
+    Raises
+    ------
+    InvalidParameter
+        For another shape, dtype or bound.
+
+    Examples
+    --------
     >>> clip_users([1.0, 2.0, 9.0, 0.5], ["a", "b", "b", "a"], l1=2, unit_log2=-2).tolist()
     [6, 8]
     >>> from unacorda.bits import SeededBits
@@ -117,11 +155,30 @@ def clipping_sensitivity(
     unit_log2: int,
     neighbors: Neighbors = AddRemove,
 ) -> int:
-    """The sensitivity of a sum of clipped rows in steps, in the same norm.
+    """Compute the sensitivity of a sum of clipped rows, in steps and in the same norm.
 
-    With B the bound in steps, rounded down: B if a row (for `clip_users`: all rows of a user) is
-    added or removed, 2 B if one replaces another.
+    With B the bound in steps, rounded down, it is B if a row (for `clip_users`: all rows of a user)
+    is added or removed, and 2 B if one is replaced.
 
+    Parameters
+    ----------
+    l1, l2, unit_log2
+        As for `clip_rows`.
+    neighbors
+        The neighboring relation.
+
+    Returns
+    -------
+    int
+        The number of steps.
+
+    Raises
+    ------
+    InvalidParameter
+        For another bound or relation.
+
+    Examples
+    --------
     >>> clipping_sensitivity(l2=0.3, unit_log2=-4, neighbors=ReplaceOne)
     8
     """

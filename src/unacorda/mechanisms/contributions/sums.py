@@ -74,12 +74,32 @@ def fixed_point_bounds(*, lower: Number, upper: Number, unit_log2: int) -> tuple
 
 
 def fixed_point_sum(values: ArrayLike, *, lower: Number, upper: Number, unit_log2: int) -> int:
-    """The sum, in steps of 2^unit_log2, of values rounded to the grid and clamped to the bounds.
+    """Sum values that are rounded to the grid and clamped to the bounds, in steps of 2^unit_log2.
 
-    values: integers or floats of at most 64 bits, any shape. NaN adds 0; infinities count as the
-    bounds. The result is exact whatever the number of rows and does not depend on their order.
-    Raises InvalidParameter for another dtype or for bounds that `fixed_point_bounds` refuses.
+    The result is exact for any number of rows, and does not depend on their order.
 
+    Parameters
+    ----------
+    values
+        Integers or floats of at most 64 bits, of any shape. NaN adds 0. Infinities count as the
+        bounds.
+    lower, upper
+        The clamping bounds.
+    unit_log2
+        The binary logarithm of a step.
+
+    Returns
+    -------
+    int
+        The number of steps.
+
+    Raises
+    ------
+    InvalidParameter
+        For another dtype, and for bounds that `fixed_point_bounds` refuses.
+
+    Examples
+    --------
     >>> fixed_point_sum([0.1, 0.2, 7.0], lower=0, upper=1, unit_log2=-10)
     1331
     """
@@ -103,13 +123,33 @@ def fixed_point_sensitivity(
     rows: int = 1,
     neighbors: Neighbors = AddRemove,
 ) -> int:
-    """The sensitivity of `fixed_point_sum` in steps, to one person with at most ``rows`` rows.
+    """Compute the sensitivity of `fixed_point_sum` to a person of at most ``rows`` rows, in steps.
 
-    With bounds lo and hi on the grid: rows max(|lo|, |hi|) where a person comes, goes or gives
-    nothing, and
-    rows (max(hi, 0) - min(lo, 0)) where one takes the place of another, since a person may have
+    With bounds lo and hi on the grid, it is rows max(|lo|, |hi|) if a person is added, removed or
+    gives nothing. It is rows (max(hi, 0) - min(lo, 0)) if one is replaced, since a person may have
     fewer rows, or rows of NaN, which add 0.
 
+    Parameters
+    ----------
+    lower, upper, unit_log2
+        As for `fixed_point_sum`.
+    rows
+        The most rows of a person.
+    neighbors
+        The neighboring relation.
+
+    Returns
+    -------
+    int
+        The number of steps.
+
+    Raises
+    ------
+    InvalidParameter
+        For bounds that `fixed_point_bounds` refuses, and for another relation.
+
+    Examples
+    --------
     >>> fixed_point_sensitivity(lower=-1, upper=3, unit_log2=0, rows=2)
     6
     """

@@ -45,26 +45,28 @@ _LARGEST_SIGMA: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marginals:
-    r"""Release consistent marginal tables of categorical records.
+    """Release marginal tables of a table of categorical records; all of them agree.
 
-    The noise of the interactions minimizes the total variance over all cells of all queries, among
-    all Gaussian noise at this price.
-
-    Parameters
-    ----------
-    sizes
-        How many values each attribute has.
-    queries
-        The marginals, each as positions of its attributes in `sizes`; () is the total.
-    sigma
-        The noise multiplier of the whole release, above 0: the noise on a total that is released
-        alone.
-    rows
-        The most records of a unit.
+    The noise of the interactions is chosen so that the variances of all cells of all queries sum up
+    to the least that any Gaussian noise reaches at this price.
 
     Source: Xiao, He, Zhang, Kifer 2023, arXiv:2305.08175, "An optimal and scalable matrix mechanism
     for noisy marginals under convex loss functions" (ResidualPlanner); docs/proofs/correlated.md.
 
+    Parameters
+    ----------
+    sizes
+        The number of values of each attribute.
+    queries
+        The marginals, each by the indices of its attributes in `sizes`; () is the total.
+    sigma
+        The noise multiplier of all tables together, above 0: the noise on a total that is released
+        alone.
+    rows
+        The most records of a unit.
+
+    Examples
+    --------
     >>> pairs = Marginals(sizes=(2, 3), queries=((0,), (0, 1)), sigma=5)
     >>> pairs.event
     Gaussian(noise_multiplier=5)
@@ -104,6 +106,25 @@ class Marginals:
     ) -> Marginals:
         """Make the mechanism with the least noise, as `Gaussian.for_guarantee`.
 
+        Parameters
+        ----------
+        guarantee
+            An ApproxDP, GDP or ZCDP.
+        sizes, queries, rows
+            As for the class.
+
+        Returns
+        -------
+        Marginals
+            The mechanism.
+
+        Raises
+        ------
+        InvalidParameter
+            For another guarantee.
+
+        Examples
+        --------
         >>> Marginals.for_guarantee(GDP(0.5), sizes=(2, 3), queries=((0, 1),)).sigma
         2
         """
@@ -165,10 +186,25 @@ class Marginals:
     def release(
         self, records: ArrayLike, *, bits: RandomBits | None = None
     ) -> dict[Attributes, Floats]:
-        """The noisy tables, each of the shape of its attributes.
+        """Release the noisy tables.
 
-        records: shape (records, attributes), integers from 0 below the attribute's size; others
-        count as the nearest of these. Raises InvalidParameter for another shape or dtype.
+        Parameters
+        ----------
+        records
+            Shape (records, attributes): integers from 0 to below the attribute's size. Others count
+            as the nearest of these.
+        bits
+            By default a secure source.
+
+        Returns
+        -------
+        dict
+            By query a table, of the shape of its attributes.
+
+        Raises
+        ------
+        InvalidParameter
+            For another shape or dtype.
         """
         array = self._records(records)
         source = bits or _SECURE
@@ -184,15 +220,48 @@ class Marginals:
         return tables
 
     def inside(self, query: Attributes) -> list[Attributes]:
-        """The interactions that a query is made up of."""
+        """List the interactions that a query is made of.
+
+        Parameters
+        ----------
+        query
+            The attributes of the query.
+
+        Returns
+        -------
+        list
+            The attributes of each interaction.
+        """
         return [subset for subset in self.interactions if set(subset) <= set(query)]
 
     def share(self, subset: Attributes) -> Fraction:
-        """The squared norm of a record in the projection."""
+        """Compute the squared norm of a record in the projection to an interaction.
+
+        Parameters
+        ----------
+        subset
+            The attributes of the interaction.
+
+        Returns
+        -------
+        Fraction
+            The squared norm.
+        """
         return math.prod((1 - Fraction(1, self.sizes[i]) for i in subset), start=Fraction(1))
 
     def effect(self, subset: Attributes) -> Fraction:
-        """What a variance of 1 in the interaction adds to the total variance of all queries."""
+        """Compute the total variance of all queries that a variance of 1 in an interaction adds.
+
+        Parameters
+        ----------
+        subset
+            The attributes of the interaction.
+
+        Returns
+        -------
+        Fraction
+            The variance.
+        """
         cells = math.prod(self.sizes[i] for i in subset)
         spread = sum(
             Fraction(1, math.prod(self.sizes[i] for i in query if i not in subset))

@@ -160,27 +160,33 @@ def _by_one_number(coefficients: Integers, values: Integers) -> tuple[Integers, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SquareRootToeplitz(PrefixSums):
-    r"""Release all prefix sums of a stream by the square root of their matrix.
+    """Release all prefix sums of a stream by the square root of their matrix.
 
     For a unit that takes part once, no sum has a standard error above s sigma, and the whole stream
-    has the sensitivity s l2_sensitivity, where s^2 = ln(steps) / pi + 1.07: next to the best of all
-    factorisations, and from a thousand steps on about half of the tree's error at the same price.
+    has the sensitivity s l2_sensitivity, where s^2 = ln(steps) / pi + 1.07. This is close to the
+    best of all factorizations. From a thousand steps on it is about half of the tree's error at the
+    same price.
 
-    A few bands serve units that take part often: with a separation of at least `bands` the columns
-    of a unit share no row. The other parameters are as for `BinaryTree`, sigma being the noise of
-    each entry of C x, which ends at 2^61 steps of the release grid.
-
-    Later values may be chosen after seeing earlier answers (Denisov et al. 2022, Theorem 2.1).
-
-    Parameters
-    ----------
-    bands
-        Keep so many coefficients, by default all; a stream of `start` keeps as many values and
-        takes as long for a step.
+    A few bands serve units that take part often: if the separation is at least `bands`, the columns
+    of a unit share no row. Later values may be chosen after seeing earlier answers (Denisov et al.
+    2022, Theorem 2.1).
 
     Source: Fichtenberger, Henzinger, Upadhyay 2023; Henzinger, Upadhyay, Upadhyay 2023; bands:
     Kalinin and Lampert 2024; docs/proofs/correlated.md.
 
+    Parameters
+    ----------
+    sigma
+        The standard deviation of the noise on each entry of C x, above 0. Entries are clamped to
+        2^61 steps of the release grid.
+    l2_sensitivity, steps, dimension, participations, separation, grid_log2
+        As for `BinaryTree`.
+    bands
+        The number of coefficients that are kept; all by default. A stream of `start` keeps as many
+        values, and its time for a step is proportional to it.
+
+    Examples
+    --------
     >>> root = SquareRootToeplitz(sigma=10, l2_sensitivity=1, steps=5, bands=3)
     >>> root.event.encoder
     (Fraction(1, 1), Fraction(1, 2), Fraction(3, 8))

@@ -97,6 +97,13 @@ class Queries:
 class Prefixes:
     """The sums of the first 1, 2, ..., `cells` cells.
 
+    Parameters
+    ----------
+    cells
+        The number of cells.
+
+    Examples
+    --------
     >>> Prefixes(3).answers(np.array([1.0, 2.0, 3.0])).tolist()
     [1.0, 3.0, 6.0]
     """
@@ -118,11 +125,33 @@ class Prefixes:
         return (self.cells - np.maximum.outer(places, places)).astype(np.float64)
 
     def answers(self, histogram: Floats) -> Floats:
-        """A x."""
+        """Compute the exact sums, A x.
+
+        Parameters
+        ----------
+        histogram
+            The counts of the cells.
+
+        Returns
+        -------
+        array
+            The sums.
+        """
         return np.cumsum(histogram)
 
     def variances(self, covariance: Floats) -> Floats:
-        """The diagonal of A K A^T."""
+        """Compute the variance of each sum, the diagonal of A K A^T.
+
+        Parameters
+        ----------
+        covariance
+            The covariance matrix K of the noisy cells.
+
+        Returns
+        -------
+        array
+            The variances.
+        """
         return np.maximum(np.diag(_sums_to(covariance))[1:], 0.0)
 
 
@@ -130,6 +159,13 @@ class Prefixes:
 class Ranges:
     """The sums over all ranges of cells, in the order of `bounds`.
 
+    Parameters
+    ----------
+    cells
+        The number of cells.
+
+    Examples
+    --------
     >>> ranges = Ranges(3)
     >>> ranges.bounds.tolist()
     [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]]
@@ -162,14 +198,36 @@ class Ranges:
         return found
 
     def answers(self, histogram: Floats) -> Floats:
-        """A x."""
+        """Compute the exact sums, A x.
+
+        Parameters
+        ----------
+        histogram
+            The counts of the cells.
+
+        Returns
+        -------
+        array
+            The sums, in the order of `bounds`.
+        """
         sums = np.concatenate([[0.0], np.cumsum(histogram)])
         start, stop = self.bounds.T
         found: Floats = sums[stop] - sums[start]
         return found
 
     def variances(self, covariance: Floats) -> Floats:
-        """The diagonal of A K A^T."""
+        """Compute the variance of each sum, the diagonal of A K A^T.
+
+        Parameters
+        ----------
+        covariance
+            The covariance matrix K of the noisy cells.
+
+        Returns
+        -------
+        array
+            The variances, in the order of `bounds`.
+        """
         sums = _sums_to(covariance)
         start, stop = self.bounds.T
         own = np.diag(sums)

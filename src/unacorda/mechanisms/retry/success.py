@@ -49,12 +49,15 @@ _LEAST_DELTA: Final = Fraction(1, 1 << 80)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbsorbFailure:
-    r"""Run a mechanism once; if its loss exceeds the limit, answer without privacy.
+    """Run a mechanism once; if its loss exceeds the limit, answer without privacy.
 
     You must prove the bound `failure` from the mechanism's tail, for the worst dataset. The share
     of failures on one dataset is not such a bound, and without one there is no privacy. The release
     is (epsilon, delta + (1 + e^epsilon) failure)-DP, and this delta is tight, since the set of good
     outputs depends on the data. The loss can be any function.
+
+    Source: Steinke, Differentially Private Algorithms that Never Fail, DifferentialPrivacy.org
+    (with delta + failure, which is too small); proof in docs/proofs/retry.md, section 1.
 
     Parameters
     ----------
@@ -66,9 +69,8 @@ class AbsorbFailure:
         A proved upper bound of the probability that the loss of one run exceeds the limit, **on
         every input**.
 
-    Source: Steinke, Differentially Private Algorithms that Never Fail, DifferentialPrivacy.org
-    (with delta + failure, which is too small); proof in docs/proofs/retry.md, section 1.
-
+    Examples
+    --------
     >>> AbsorbFailure(guarantee=PureDP(1), limit=100, failure=1e-9).event
     Approximate(epsilon=1, delta=3.71828182845905e-09)
     """
@@ -111,13 +113,26 @@ class AbsorbFailure:
         fallback: Callable[[], Output],
         bits: RandomBits | None = None,
     ) -> Output:
-        """The run's output, or the fallback's if the loss is above the limit.
+        """Return the output of one run, or of the fallback if the loss exceeds the limit.
 
-        run: called once, with ``bits=``; ``functools.partial(mechanism.release, data)`` is one.
-        loss: of an output, on the data; it is not released. NaN is above every limit. fallback:
-        called only if needed; it may use the data without restriction. The time may reveal that it
-        was needed; the delta covers this too. Exceptions of the three callables are passed on, and
-        the guarantee holds only if they never raise.
+        Exceptions of the three functions are passed on. The guarantee holds only if they never
+        raise. The time may reveal that the fallback was called; the delta covers this too.
+
+        Parameters
+        ----------
+        run
+            Called once, with ``bits=``. ``functools.partial(mechanism.release, data)`` is one.
+        loss
+            The loss of an output, on the data. It is not released. NaN is above every limit.
+        fallback
+            Called only if the loss exceeds the limit. It may use the data without restriction.
+        bits
+            By default a secure source.
+
+        Returns
+        -------
+        object
+            The output.
         """
         output = run(bits=bits or _SECURE)
         return fallback() if too_high(loss(output), checks.exact("limit", self.limit)) else output
@@ -125,11 +140,15 @@ class AbsorbFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionOnSuccess:
-    r"""Run a mechanism until a private test finds its loss low, so that no output has a high one.
+    """Run a mechanism until a private test finds its loss low, so that no output has a high one.
 
     With e and d the sums of both epsilons and of both deltas, N the rounds and b the failure, the
     release is (e + ln R, d (1 - b^N)/(1 - b) + b^N)-DP, where R is at most e^e + d/(1 - b) and
-    about 1/(1 - b): see `event`.
+    about 1/(1 - b), see `event`.
+
+    Source: Steinke, Differentially Private Algorithms that Never Fail, DifferentialPrivacy.org; the
+    acceptance by Desfontaines, Voss, Gipson, Mandayam 2022, arXiv:2006.03684, Theorem 1, of one
+    side; the bounds, smaller than the known ones, in docs/proofs/retry.md, sections 2 and 3.
 
     Parameters
     ----------
@@ -142,16 +161,14 @@ class ConditionOnSuccess:
     limit
         The loss above which a run can be rejected.
     failure
-        A proved upper bound b of the probability that the loss of one run exceeds the limit,
-        **on every input**. You must prove it from the mechanism's tail, for the worst dataset. The
-        share of failures on one dataset is not such a bound, and without one there is no privacy.
+        A proved upper bound b of the probability that the loss of one run exceeds the limit, **on
+        every input**. You must prove it from the mechanism's tail, for the worst dataset. The share
+        of failures on one dataset is not such a bound, and without one there is no privacy.
     rounds
-        How many runs are made at most, N.
+        The number of runs, N.
 
-    Source: Steinke, Differentially Private Algorithms that Never Fail, DifferentialPrivacy.org;
-    the acceptance by Desfontaines, Voss, Gipson, Mandayam 2022, arXiv:2006.03684, Theorem 1, of
-    one side; the bounds, smaller than the known ones, in docs/proofs/retry.md, sections 2 and 3.
-
+    Examples
+    --------
     >>> sure = ConditionOnSuccess(
     ...     guarantee=PureDP(1),
     ...     test=ApproxDP(0.5, 1e-7),
@@ -243,12 +260,25 @@ class ConditionOnSuccess:
         loss: Callable[[Output], Number],
         bits: RandomBits | None = None,
     ) -> Output | None:
-        """The output of the first accepted round, or None.
+        """Return the output of the first accepted round, or None.
 
-        run: called with ``bits=`` in each of the rounds; ``functools.partial(mechanism.release,
-        data)`` is one. loss: of an output, on the data; it is not released. NaN counts as infinite.
-        All rounds always run, so the time does not reveal which one was accepted. Exceptions of the
-        two callables are passed on, and the guarantee holds only if they never raise.
+        All rounds always run, so the time does not reveal which one was accepted. Exceptions of
+        both functions are passed on. The guarantee holds only if they never raise.
+
+        Parameters
+        ----------
+        run
+            Called with ``bits=`` in each round. ``functools.partial(mechanism.release, data)`` is
+            one.
+        loss
+            The loss of an output, on the data. It is not released. NaN counts as infinite.
+        bits
+            By default a secure source.
+
+        Returns
+        -------
+        object or None
+            None if no round was accepted.
         """
         source, chances = bits or _SECURE, self._chances
         found: tuple[Output | None, bool] = (None, False)

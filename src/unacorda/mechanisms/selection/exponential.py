@@ -352,20 +352,22 @@ def _weights(weights: ArrayLike | None, candidates: int) -> NDArray[Any] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PiecewiseConstantExponential(RangeCalibrated):
-    r"""Choose a point x of [lower, upper], P(x) proportional to exp(epsilon score(x) / (2 Delta)).
-
-    Parameters
-    ----------
-    lower, upper
-        Public, lower < upper.
-    epsilon, sensitivity, monotone
-        As for `Exponential`; sensitivity at every single point.
-    grid_log2
-        The points are the multiples of 2^grid_log2, by default about 2^40 of them, or fewer if
-        float64 cannot represent so many.
+    """Choose a point x of [lower, upper], P(x) proportional to exp(epsilon score(x) / (2 Delta)).
 
     Source: McSherry and Talwar 2007, Theorem 6; Smith 2011, Algorithm 2 (pieces).
 
+    Parameters
+    ----------
+    epsilon, sensitivity, monotone
+        As for `Exponential`. The sensitivity is that of the score at every single point.
+    lower, upper
+        The ends of the interval, public.
+    grid_log2
+        The points are the multiples of 2^grid_log2. By default there are about 2^40 of them, or
+        fewer if float64 cannot represent so many.
+
+    Examples
+    --------
     >>> from unacorda.bits import SeededBits
     >>> median = PiecewiseConstantExponential(
     ...     epsilon=1, sensitivity=1, lower=0, upper=10, grid_log2=-3
@@ -416,13 +418,28 @@ class PiecewiseConstantExponential(RangeCalibrated):
         scores: ArrayLike | Sequence[Fraction],
         bits: RandomBits | None = None,
     ) -> float:
-        """The chosen point.
+        """Choose a point.
 
-        edges: where the score changes, in rising order, one dimension, floats or integers of at
-        most 64 bits, which count as float64; scores: one more than edges, scores[k] from
-        edges[k - 1] on up to below edges[k]. Edges beyond the interval end there, NaN counts as 0,
-        and an edge below an earlier one as that one. Raises InvalidParameter for another shape or
-        dtype.
+        Parameters
+        ----------
+        edges
+            The points at which the score changes, in increasing order: one dimension, floats or
+            integers of at most 64 bits, which count as float64. Edges outside the interval count as
+            its ends, NaN counts as 0, and an edge below an earlier one counts as that one.
+        scores
+            One more than edges. scores[k] holds from edges[k - 1] to below edges[k].
+        bits
+            By default a secure source.
+
+        Returns
+        -------
+        float
+            The chosen point.
+
+        Raises
+        ------
+        InvalidParameter
+            For another shape or dtype.
         """
         row = one_row(scores)
         starts, counts = self._pieces(edges, row.size)
@@ -433,12 +450,30 @@ class PiecewiseConstantExponential(RangeCalibrated):
         return float(np.ldexp(float(step), self.grid_log2))
 
     def error_bound(self, confidence: Number, *, width: Real = 0) -> float:
-        """The largest loss of the chosen point's score below the best one.
+        """Bound how far the chosen point's score is below the best score.
 
-        width: the length of a part of the interval that has the best score, 0 for a single point of
-        the grid. It holds for all other scores with probability `confidence` or more, in the unit
-        of the scores, rounded up. Source: docs/proofs/noisy_max.md, section 4.
+        Source: docs/proofs/noisy_max.md, section 4.
 
+        Parameters
+        ----------
+        confidence
+            The bound holds with this probability or more, for all scores.
+        width
+            The length of a part of the interval that has the best score; 0 for a single point of
+            the grid.
+
+        Returns
+        -------
+        float
+            In the unit of the scores, rounded up.
+
+        Raises
+        ------
+        InvalidParameter
+            For a confidence or a width out of its range.
+
+        Examples
+        --------
         >>> median = PiecewiseConstantExponential(epsilon=1, sensitivity=1, lower=0, upper=10)
         >>> [round(median.error_bound(0.95, width=width), 2) for width in (0, 0.01)]
         [61.79, 19.7]

@@ -69,21 +69,23 @@ _SECURE = SecureBits()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StableSelection(ApproxCalibrated):
-    r"""Release the candidate of largest score if its lead is large enough, else None.
+    """Release the candidate of largest score if its lead is large enough, else None.
 
     The leader is always released if its lead is at least about 2 sensitivity (1 + 2 ln(1 / delta) /
-    epsilon), or half of that for monotone scores; the module has the rule and its proof.
-
-    Parameters
-    ----------
-    delta
-        Above 0, below 1.
-    epsilon, sensitivity, monotone
-        As for `Exponential`.
+    epsilon), or half of that for monotone scores. The module has the rule and its proof.
 
     Source: Thakurta and Smith 2013; Desfontaines, Voss, Gipson, Mandayam 2022, arXiv:2006.03684,
     Theorem 1.
 
+    Parameters
+    ----------
+    epsilon, sensitivity, monotone
+        As for `Exponential`.
+    delta
+        Above 0, below 1.
+
+    Examples
+    --------
     >>> from unacorda.bits import SeededBits
     >>> leader = StableSelection(epsilon=1, delta=1e-6, sensitivity=1)
     >>> leader.event
@@ -116,10 +118,25 @@ class StableSelection(ApproxCalibrated):
     def release(
         self, scores: ArrayLike | Sequence[Fraction], *, bits: RandomBits | None = None
     ) -> int | None:
-        """The index of the best candidate, or None.
+        """Release the index of the best candidate, or None.
 
-        scores: as for `Exponential.release`; the candidates are public. A single one is always
-        released.
+        Parameters
+        ----------
+        scores
+            As for `Exponential.release`. The candidates are public. A single one is always
+            released.
+        bits
+            By default a secure source.
+
+        Returns
+        -------
+        int or None
+            None if the lead is too small.
+
+        Raises
+        ------
+        InvalidParameter
+            For another shape or dtype.
         """
         row, rule = one_row(scores), self.rule
         best = int(np.argmax(row))
@@ -130,10 +147,25 @@ class StableSelection(ApproxCalibrated):
         return best if rule.release_array([level], bits=bits or _SECURE)[0] else None
 
     def probability(self, lead: Real) -> Fraction:
-        """The probability of releasing a best candidate whose lead over the second is `lead`.
+        """Compute the probability that the best candidate is released.
 
-        lead: 0 or above, in the unit of the scores.
+        Parameters
+        ----------
+        lead
+            Its lead over the second, 0 or above, in the unit of the scores.
 
+        Returns
+        -------
+        Fraction
+            The probability, exactly.
+
+        Raises
+        ------
+        InvalidParameter
+            For a negative lead.
+
+        Examples
+        --------
         >>> leader = StableSelection(epsilon=1, delta=1e-6, sensitivity=1)
         >>> [round(float(leader.probability(lead)), 6) for lead in (1, 20, 30, 55)]
         [1e-06, 0.012818, 0.889595, 1.0]
@@ -144,11 +176,28 @@ class StableSelection(ApproxCalibrated):
         return self.rule.probability(min(self._level(gap), self.rule.sure_from))
 
     def lead_bound(self, confidence: Number) -> float:
-        """The lead at which the best candidate is released with this probability, rounded up.
+        """Compute the lead at which the best candidate is released with this probability.
 
         It is tight except for rounding. A released candidate always has the best score, so there is
         no loss to bound.
 
+        Parameters
+        ----------
+        confidence
+            The probability.
+
+        Returns
+        -------
+        float
+            In the unit of the scores, rounded up.
+
+        Raises
+        ------
+        InvalidParameter
+            For a probability out of its range.
+
+        Examples
+        --------
         >>> leader = StableSelection(epsilon=1, delta=1e-6, sensitivity=1)
         >>> leader.lead_bound(0.95)
         30.0

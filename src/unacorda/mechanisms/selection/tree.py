@@ -61,11 +61,26 @@ _REACH: Final = Fraction(1 << 800)  # the noise has a grid
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TreeTrace:
-    """A walk from the root to a leaf; all of it is released.
+    """A walk from the root of the tree to a leaf. All of it is released.
 
-    choice: index of the candidate; path: the child taken at each level; contrasts: the noisy
-    contrasts at each level, empty where there was one child; order: the candidates in the order of
-    the leaves, None where it is their own.
+    Attributes
+    ----------
+    choice
+        The index of the candidate.
+    path
+        The child taken at each level.
+    contrasts
+        The noisy contrasts at each level; empty at a node with one child.
+    order
+        The candidates in the order of the leaves; None if they were not shuffled.
+
+    Examples
+    --------
+    >>> from unacorda.bits import SeededBits
+    >>> walk = TreeSelection(noise_multiplier=1, sensitivity=1)
+    >>> trace = walk.release_with_trace([0, 0, 100, 50], bits=SeededBits(1))
+    >>> trace.choice, trace.path
+    (2, (1, 0))
     """
 
     choice: int
@@ -76,9 +91,11 @@ class TreeTrace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeSelection:
-    r"""Choose a candidate of large score by normal noise on questions of low sensitivity.
+    """Choose a candidate of large score by normal noise on questions of low sensitivity.
 
-    To minimize losses, give their negatives. Source: Steinke 2019; the module.
+    To minimize losses, give their negatives.
+
+    Source: Steinke 2019; the module.
 
     Parameters
     ----------
@@ -87,12 +104,14 @@ class TreeSelection:
     sensitivity
         The sensitivity of one score, above 0.
     branching
-        2, 4, 8 or 16.
+        The number of children of a node: 2, 4, 8 or 16.
     shuffle
         Put the leaves in a random, public order that is independent of the data.
     monotone
         As for `Exponential`; it halves the noise.
 
+    Examples
+    --------
     >>> from unacorda.bits import SeededBits
     >>> walk = TreeSelection(noise_multiplier=1, sensitivity=1)
     >>> walk.event
@@ -137,7 +156,25 @@ class TreeSelection:
         shuffle: bool = False,
         monotone: bool = False,
     ) -> Self:
-        """The walk with the least noise that keeps the guarantee, as `Gaussian.for_guarantee`."""
+        """Make the walk with the least noise that keeps a guarantee, as `Gaussian.for_guarantee`.
+
+        Parameters
+        ----------
+        guarantee
+            A GDP, ZCDP or ApproxDP.
+        sensitivity, branching, shuffle, monotone
+            As for the class.
+
+        Returns
+        -------
+        TreeSelection
+            The mechanism.
+
+        Raises
+        ------
+        InvalidParameter
+            For another guarantee.
+        """
         return cls(
             noise_multiplier=Gaussian.for_guarantee(guarantee, l2_sensitivity=1).sigma,
             sensitivity=sensitivity,
@@ -152,14 +189,36 @@ class TreeSelection:
         return events.Gaussian(noise_multiplier=self.noise_multiplier)
 
     def depth(self, candidates: int) -> int:
-        """The number of levels of questions for so many candidates."""
+        """Compute the number of levels of questions.
+
+        Parameters
+        ----------
+        candidates
+            The number of candidates, 1 or more.
+
+        Returns
+        -------
+        int
+            0 for a single candidate.
+        """
         levels, reached = 0, 1
         while reached < checks.positive_integer(candidates=candidates):
             levels, reached = levels + 1, reached * self.branching
         return levels
 
     def sigma(self, candidates: int) -> float:
-        """Standard deviation of the noise on each contrast, rounded up; 0 for one candidate."""
+        """Compute the standard deviation of the noise on each contrast.
+
+        Parameters
+        ----------
+        candidates
+            The number of candidates, 1 or more.
+
+        Returns
+        -------
+        float
+            Rounded up; 0 for a single candidate.
+        """
         moved = checks.exact("sensitivity", self.sensitivity) / (2 if self.monotone else 1)
         multiplier = checks.exact("noise_multiplier", self.noise_multiplier)
         return root_up(self.depth(candidates) * (multiplier * moved) ** 2)
@@ -167,13 +226,47 @@ class TreeSelection:
     def release(
         self, scores: ArrayLike | Sequence[Fraction], *, bits: RandomBits | None = None
     ) -> int:
-        """The index of the chosen candidate; scores and refusals as for `Exponential.release`."""
+        """Choose a candidate.
+
+        Parameters
+        ----------
+        scores
+            As for `Exponential.release`.
+        bits
+            By default a secure source.
+
+        Returns
+        -------
+        int
+            Its index.
+
+        Raises
+        ------
+        InvalidParameter
+            For another shape or dtype.
+        """
         return self.release_with_trace(scores, bits=bits).choice
 
     def release_with_trace(
         self, scores: ArrayLike | Sequence[Fraction], *, bits: RandomBits | None = None
     ) -> TreeTrace:
-        """The whole walk, at no further cost."""
+        """Choose a candidate, and release the whole walk at no further cost.
+
+        Parameters
+        ----------
+        scores, bits
+            As for `release`.
+
+        Returns
+        -------
+        TreeTrace
+            The choice and the noisy contrasts on the path to it.
+
+        Raises
+        ------
+        InvalidParameter
+            For another shape or dtype.
+        """
         row = one_row(scores)
         source = bits or _SECURE
         order = _random_order(row.size, source) if self.shuffle else None
@@ -193,12 +286,31 @@ class TreeSelection:
         return TreeTrace(choice, tuple(path), tuple(released), order)
 
     def error_bound(self, confidence: Number, *, candidates: int) -> float:
-        """The largest loss of the chosen score below the best one, for all scores.
+        """Bound how far the chosen score is below the best score.
 
-        It holds with probability `confidence` or more, in the unit of the scores, rounded up. For
-        2^k candidates and a branching of 2 it is tight to about a hundredth. Source:
-        docs/proofs/noisy_max.md, section 5.
+        For 2^k candidates and a branching of 2 it is tight to about a hundredth.
 
+        Source: docs/proofs/noisy_max.md, section 5.
+
+        Parameters
+        ----------
+        confidence
+            The bound holds with this probability or more, for all scores.
+        candidates
+            The number of candidates, 1 or more.
+
+        Returns
+        -------
+        float
+            In the unit of the scores, rounded up.
+
+        Raises
+        ------
+        InvalidParameter
+            For a confidence out of its range.
+
+        Examples
+        --------
         >>> walk = TreeSelection(noise_multiplier=1, sensitivity=1)
         >>> round(walk.error_bound(0.95, candidates=1024), 1)
         27.0

@@ -256,30 +256,35 @@ def _boolean(argument: str, value: object) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumericSparse(PureCalibrated):
-    r"""Release the first `count` questions above a threshold, as numbers with fresh noise.
+    """Release the first `count` questions above a threshold, as numbers with fresh noise.
 
     Without `answers`, epsilon is the price of everything under pure privacy: answers get Laplace
     noise, and e_T : e_Q : e_N = 1 : m^{2/3} : (2 c^2)^{1/3} with m = 2 c (monotone and not
     refreshed: c) makes the sum of the variances of comparison and answer least, s_T^2 + s_Q^2 + 2
-    s_N^2. The other parameters are as for `SparseVector`.
+    s_N^2.
+
+    Source: Lyu, Su, Li 2017, arXiv:1603.01699, Algorithm 7.
 
     Parameters
     ----------
     epsilon
         The total cost; only that of the search if `answers` are given.
+    count, sensitivity, threshold, monotone, refresh, grid_log2
+        As for `SparseVector`.
     answers
-        The noise of an answer, an additive mechanism for one number whose sensitivity is at
-        least that of the questions.
+        The noise of an answer, an additive mechanism for one number whose sensitivity is at least
+        that of the questions.
 
-    Source: Lyu, Su, Li 2017, arXiv:1603.01699, Algorithm 7.
-
-    >>> from unacorda.mechanisms.additive.real import Gaussian
-    >>> NumericSparse(epsilon=1, count=4, sensitivity=1, threshold=100).event
-    Composed(parts=(Pure(epsilon=Fraction(80, 131)), Repeated(event=Laplace(noise_multiplier=Fraction(524, 51)), count=4)))
+    Examples
+    --------
+    >>> from unacorda.mechanisms import Gaussian
     >>> normal = Gaussian(sigma=5, l2_sensitivity=1)
-    >>> NumericSparse(epsilon=1, count=4, sensitivity=1, threshold=100, answers=normal).event
+    >>> search = NumericSparse(epsilon=1, count=4, sensitivity=1, threshold=100, answers=normal)
+    >>> search.event
     Composed(parts=(Pure(epsilon=1), Repeated(event=Gaussian(noise_multiplier=5), count=4)))
-    """  # noqa: E501  # what a doctest prints is one line
+    >>> NumericSparse(epsilon=1, count=4, sensitivity=1, threshold=100).search.epsilon
+    Fraction(80, 131)
+    """
 
     epsilon: Real
     count: int
@@ -340,16 +345,42 @@ class NumericSparse(PureCalibrated):
         return events.compose([self.search.event, self.answer.event * self.count])
 
     def start(self, *, bits: RandomBits | None = None) -> NumericStream:
-        """A stream that is fed one question at a time and stops after `count` answers."""
+        """Open a stream that is fed one question at a time and stops after `count` answers.
+
+        Parameters
+        ----------
+        bits
+            By default a secure source.
+
+        Returns
+        -------
+        NumericStream
+            The stream.
+        """
         source = bits or _SECURE
         return NumericStream(self.search.start(bits=source), answers=self.answer, bits=source)
 
     def release(
         self, values: ArrayLike, *, bits: RandomBits | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The indices of the first `count` questions found above the threshold, and their answers.
+        """Release the first `count` questions found above the threshold, and answers to them.
 
-        Values and refusals as for `SparseVector.release`.
+        Parameters
+        ----------
+        values
+            As for `SparseVector.release`.
+        bits
+            By default a secure source.
+
+        Returns
+        -------
+        tuple of arrays
+            The indices, and the answers with fresh noise.
+
+        Raises
+        ------
+        InvalidParameter
+            For another shape or dtype.
         """
         array, source = questions(values), bits or _SECURE
         found = self.search.release(array, bits=source)
