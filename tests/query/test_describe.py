@@ -377,3 +377,24 @@ def test_a_look_at_few_people_says_that_its_noise_is_large() -> None:
     assert rough.warning
     assert rough.warning in rough.to_html()
     assert sharp.warning == ""
+
+
+def test_votes_that_noise_hides_decide_nothing(tmp_path: Path) -> None:
+    # With noise of hundreds of people a column of 50 people could be of any type.
+    file = tmp_path / "few.csv"
+    pd.DataFrame({"id": range(50), "age": [20 + i % 60 for i in range(50)]}).to_csv(
+        file, index=False
+    )
+    for seed in range(6):
+        with unacorda.Session(
+            {"few": str(file)},
+            unit=unacorda.Person("id", max_rows=1),
+            budget=unacorda.PureDP(1),
+            bits=unacorda.SeededBits(seed),
+        ) as session:
+            found = session.describe("few", budget=unacorda.PureDP("0.01"), only=["age"])
+        (age,) = found.columns
+        assert (age.kind, age.range) == ("text", None)
+        assert "noise hides its type" in str(found)
+        assert age.present is not None
+        assert min(age.present.value, found.people.value, found.rows.value) >= 0

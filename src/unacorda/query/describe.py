@@ -85,6 +85,7 @@ _NO_KEYS = (
 )
 _FOUND = "values that enough people share, the commonest first; rarer ones are missing"
 _NO_TYPE = "a column of a type that is not described"
+_HIDDEN = "noise hides its type: read as text; declare it, or look with more budget"
 
 
 class _Asks(Protocol):
@@ -108,8 +109,8 @@ class _Column:
     """A column as it is asked about.
 
     place: in the table; whole: whether it holds whole numbers alone, by its type or a vote; binary:
-    by a vote, 0 and 1 alone; limits: its bounds, declared or found, and until they are found the
-    widest that there can be.
+    by a vote, 0 and 1 alone; hidden: whether noise hid the vote; limits: its bounds, declared or
+    found, and until they are found the widest that there can be.
     """
 
     name: str
@@ -119,6 +120,7 @@ class _Column:
     whole: bool = False
     binary: bool = False
     kind: Kind | None = None  # None: to be voted on
+    hidden: bool = False
     limits: tuple[float, float] | None = None
 
     def of_kind(self, kind: Kind) -> _Column:
@@ -306,8 +308,8 @@ class _Look:
         return Description(
             table=self.start.scope.table,
             unit=str(self.session.unit),
-            people=_estimates(numbers["people"])[0],
-            rows=_estimates(numbers["rows"])[0],
+            people=_people(numbers["people"])[0],
+            rows=_people(numbers["rows"])[0],
             left_out=self.left_out,
             rows_each=rows_each,
             columns=tuple(
@@ -368,10 +370,15 @@ class _Look:
                 continue
             decided = column
             if column.kind is None:
+                # Where noise is about as large as the votes they decide nothing.
+                (counted,) = _estimates(answers[f"present{n}"])
+                margin = 0.0 if counted.high is None else counted.high - counted.value
+                hidden = votes["present"] <= 2 * margin
                 enough = max(CONVERTS * votes["present"], 1)
                 # Numbers first: 0 and 1 convert to booleans too.
                 winners = [kind for kind in _CANDIDATES if votes[kind] >= enough]
-                decided = column.of_kind(winners[0] if winners else "text")
+                decided = column.of_kind(winners[0] if winners and not hidden else "text")
+                decided = replace(decided, hidden=hidden)
             if decided.kind == "number":
                 enough = max(_WHOLE * votes["number"], 1)
                 decided = replace(decided, whole=votes["whole"] >= enough)
@@ -446,7 +453,7 @@ class _Look:
         query, bins = self._bars(column)
         release = self._ask(f"picture of {column.name}", query, budget)
         (answer,) = release.answers.values()
-        found = dict(zip((key for (key,) in release.keys), _estimates(answer), strict=True))
+        found = dict(zip((key for (key,) in release.keys), _people(answer), strict=True))
         missing = found.pop(None, None)  # None where too few lack a value to be found
         bars = []
         for key, people in found.items():
@@ -471,10 +478,10 @@ class _Look:
             name=column.name,
             kind=kind,
             source=column.source,
-            present=None if kind == "other" else _estimates(answers[f"present{n}"])[0],
+            present=None if kind == "other" else _people(answers[f"present{n}"])[0],
             bars=bars,
-            missing=_estimates(answers[f"missing{n}"])[0] if f"missing{n}" in answers else missing,
-            note=notes.get(kind, ""),
+            missing=_people(answers[f"missing{n}"])[0] if f"missing{n}" in answers else missing,
+            note=_HIDDEN if column.hidden else notes.get(kind, ""),
         )
         if column.limits is None:
             return look
@@ -500,6 +507,18 @@ class _Look:
             quantiles=drawn,
             intervals=intervals,
         )
+
+
+def _people(answer: Answer) -> list[EstimateWithInterval]:
+    """Counts, none of which is below 0."""
+    return [
+        EstimateWithInterval(
+            value=max(one.value, 0),
+            low=None if one.low is None else max(one.low, 0),
+            high=None if one.high is None else max(one.high, 0),
+        )
+        for one in _estimates(answer)
+    ]
 
 
 def _estimates(answer: Answer) -> list[EstimateWithInterval]:
