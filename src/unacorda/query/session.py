@@ -99,6 +99,9 @@ class Session:
     has to be found privately; that question is paid for and may be refused like any other. A
     session is a context manager.
 
+    Threads may share a session and its sub-sessions: each question is charged in one step, so that
+    they never overspend. Processes share a durable ledger instead, each with a session of its own.
+
     Parameters
     ----------
     tables

@@ -524,12 +524,25 @@ def median(
     interval: Number = 0,
     weight: Number = 1,
 ) -> BoundedQuantile:
-    """Find the median: `quantile` with q = 1/2.
+    """Find the median of a number column within a public range: `quantile` with q = 1/2.
+
+    Without `interval` the release states how far off the rank may be, in rows. It has no interval
+    of the value. In SQL, MEDIAN(x) and MEDIAN_WITH_INTERVAL(x) are the two.
 
     Parameters
     ----------
-    column, lower, upper, resolution, interval, weight
-        As in `quantile`.
+    column
+        A column or an expression of numbers.
+    lower, upper
+        Public bounds in the column's unit, lower < upper. They may be far too wide. Left out, they
+        are those declared of the column.
+    resolution
+        The smallest difference that matters, in the column's unit; 1 for a column of whole numbers.
+    interval
+        The share of this aggregate's budget that buys a 95% interval, from 0 to below 1. With 0.5
+        the median itself has the other half. By default 0, for no interval.
+    weight
+        As in `count`.
 
     Returns
     -------
