@@ -88,6 +88,9 @@ def paired(
     shapes and dtypes that cannot be used.
     """
     x = features(estimator, X, reset=True)
+    if is_text(y):
+        expected = "numbers; for two classes use LogisticRegression(classes=(first, second))"
+        raise InvalidParameter("y", f"text ({public_type(y)})", expected=expected)
     target = column("y", _one_column(y))
     if len(x) != len(target):
         raise InvalidParameter("y", target.shape, expected=f"{len(x)} numbers, one per row of X")
@@ -137,15 +140,109 @@ def features(estimator: Any, X: ArrayLike, *, reset: bool) -> Floats:
 
 
 _NO_NUMBERS: Final = re.compile(
-    r"str|utf8|date|time|duration|period|interval|categorical|enum", re.IGNORECASE
+    r"(large_)?(str|utf8)|date|time|duration|period|interval|categorical|enum", re.IGNORECASE
 )
 """Kinds of columns of frames, by their dtypes, that hold no number."""
+
+_TEXT: Final = re.compile(r"(large_)?(str|utf8)|bytes|categorical|enum", re.IGNORECASE)
+"""Kinds of columns that hold text."""
+
+
+def public_type(values: Any) -> str:
+    """The dtype of an array or a column, that of its categories if it has some, or "list".
+
+    Containers and dtypes are public. Nothing of the elements is looked at.
+
+    >>> public_type(np.array(["no", "yes"])), public_type([0, "yes"]), public_type(np.ones(2))
+    ('str', 'list', 'float64')
+    """
+    return _type_name(getattr(values, "dtype", getattr(values, "type", None)))
+
+
+def _type_name(dtype: Any) -> str:
+    if dtype is None:
+        return "list"
+    kind = getattr(getattr(dtype, "categories", None), "dtype", dtype)
+    return "str" if getattr(kind, "kind", "") == "U" else str(getattr(kind, "name", kind))
+
+
+def is_text(values: Any) -> bool:
+    """True for arrays and columns of text, by their dtype; False for lists and objects."""
+    return bool(_TEXT.match(public_type(_single(values))))
+
+
+def _by_element(kind: str) -> bool:
+    return kind.lower() in {"list", "object"}
+
+
+def stand_in(estimator: Any, y: Any) -> NDArray[Any] | None:
+    """One made-up label of the public type of a classifier's labels; None for a regressor."""
+    if get_tags(estimator).estimator_type != "classifier":
+        return None
+    if is_text(y):
+        return np.array([""])
+    return np.zeros(1, dtype=object if _by_element(public_type(_single(y))) else np.float64)
+
+
+_TEXT_IS_MISSING: Final = (
+    "read one by one, and text is missing, so that its row counts nowhere; write a category as "
+    "columns of 0 and 1"
+)
+
+
+def reading_notes(
+    X: Any, y: Any, sample_weight: Any = None, *, classes: Any = None
+) -> tuple[str, ...]:
+    """How elements are read that may be anything, and weights: sentences for a summary.
+
+    Only types decide which of them there are.
+    """
+    names = [
+        str(name)
+        for name, dtype in zip(getattr(X, "columns", ()), getattr(X, "dtypes", ()), strict=False)
+        if _by_element(_type_name(dtype))
+    ]
+    notes = []
+    if names:
+        notes.append(f"columns of objects ({', '.join(names)}) are {_TEXT_IS_MISSING}")
+    elif not hasattr(X, "columns") and _by_element(public_type(X)):
+        kind = "a list" if public_type(X) == "list" else "an array of objects"
+        notes.append(f"X is {kind}: its elements are {_TEXT_IS_MISSING}")
+    if _by_element(public_type(_single(y))):
+        kind = "a list" if public_type(_single(y)) == "list" else "of objects"
+        if classes is None:
+            notes.append(f"y is {kind}: its elements are read one by one, and text is missing")
+        else:
+            notes.append(
+                f"y is {kind}: labels other than the classes {_shown_classes(classes)} count "
+                "nowhere; name yours with classes=(first, second)"
+            )
+    if sample_weight is not None:
+        notes.append(WEIGHTS_ARE_CLIPPED)
+    return tuple(notes)
+
+
+WEIGHTS_ARE_CLIPPED: Final = (
+    "weights are clipped to [0, 1]: if they can be above 1, divide them by a public bound near the "
+    "largest one, such as 300, and fit again"
+)
+"""A sentence of the summary of each weighted fit."""
+
+
+def _shown_classes(classes: Any) -> str:
+    """The public labels, and whether they are text."""
+    array = np.asarray(classes)
+    first, second = array.tolist()
+    return f"{first!r} and {second!r} ({'text' if array.dtype.kind == 'U' else 'numbers'})"
 
 
 def _check_columns(X: Any) -> None:
     """Refuses a frame with a column of text, categories of text, or dates, by its dtype."""
-    for name, dtype in zip(getattr(X, "columns", ()), getattr(X, "dtypes", ()), strict=False):
-        kind = str(getattr(getattr(dtype, "categories", None), "dtype", dtype))
+    fields = getattr(X, "schema", ()) if hasattr(X, "to_pylist") else ()  # a table of pyarrow
+    named = [(field.name, field.type) for field in fields]
+    named += zip(getattr(X, "columns", ()), getattr(X, "dtypes", ()), strict=False)
+    for name, dtype in named:
+        kind = _type_name(dtype)
         if _NO_NUMBERS.match(kind):
             raise InvalidParameter(
                 "X",
@@ -160,10 +257,17 @@ def _one_column(y: Any) -> Any:
     if y is None:
         expected = "one value a row: a fit requires y to be passed, but the target y is None"
         raise InvalidParameter("y", y, expected=expected)
-    shape = getattr(y, "shape", None)
-    if isinstance(shape, tuple) and len(shape) == 2 and shape[1] == 1:
+    single = _single(y)
+    if single is not y:
         message = "A column-vector y was passed when a 1d array was expected."
         warnings.warn(message, DataConversionWarning, stacklevel=4)
+    return single
+
+
+def _single(y: Any) -> Any:
+    """The targets, of a column of them in one dimension."""
+    shape = getattr(y, "shape", None)
+    if isinstance(shape, tuple) and len(shape) == 2 and shape[1] == 1:
         return y.iloc[:, 0] if hasattr(y, "iloc") else y[:, 0]
     return y
 
@@ -172,8 +276,15 @@ def labels(y: ArrayLike, classes: Any, *, rows: int) -> tuple[Floats, Floats]:
     """1 where a label is the second class, else 0; and 1 where it is one of both, else 0.
 
     Labels are compared as numbers or as text, each by its kind: the number 1 is not the text
-    "1". Raises InvalidParameter for shapes and dtypes that cannot be used.
+    "1". Raises InvalidParameter for shapes and dtypes that cannot be used, among them labels of
+    text for classes that are numbers, and the reverse.
     """
+    text, of_text = classes.dtype.kind == "U", is_text(y)
+    if text != of_text and (of_text or not _by_element(public_type(_single(y)))):
+        held = f"labels that are {'text' if of_text else 'no text'} ({public_type(_single(y))})"
+        expected = f"the classes {_shown_classes(classes)}: none of these labels is one of them. "
+        expected += "Name yours, with classes=('no', 'yes') for text"
+        raise InvalidParameter("y", held, expected=expected)
     codes, found = _label_codes(y, rows=rows)
     first, second = (
         np.array([label == elements.label(one) for label in found], dtype=np.float64)
@@ -183,8 +294,14 @@ def labels(y: ArrayLike, classes: Any, *, rows: int) -> tuple[Floats, Floats]:
 
 
 def label_column(y: ArrayLike, *, rows: int) -> NDArray[Any]:
-    """The label of each of so many rows, an object each: a number, a text, or None."""
+    """The label of each of so many rows: an array of numbers or text as it is, else objects.
+
+    Of objects each is a number, a text, or None.
+    """
     codes, found = _label_codes(y, rows=rows)
+    given = _single(y)
+    if isinstance(given, np.ndarray) and given.dtype.kind in "biufU" and not np.ma.isMA(given):
+        return given
     return np.array([*found, None], dtype=object)[codes]
 
 
@@ -318,13 +435,15 @@ class Splitter:
         return [(np.delete(np.arange(self.rows), part), np.sort(part)) for part in parts]
 
 
-def rehearse(estimator: Any, *, rows: int, features: int, classes: Any = None) -> None:
+def rehearse(
+    estimator: Any, *, rows: int, features: int, label: NDArray[Any] | None = None
+) -> None:
     """Fits a copy to rows of zeros, to find errors that no data could avoid.
 
-    classes: of a classifier; every row gets the first. Errors of the fit are raised; they depend
-    only on parameters and sizes.
+    label: of a classifier; every row gets it. Errors of the fit are raised; they depend only on
+    parameters, sizes and public types.
     """
-    target = np.zeros(rows) if classes is None else np.repeat(np.asarray(classes)[:1], rows)
+    target = np.zeros(rows) if label is None else np.repeat(label, rows)
     copy = clone(estimator)
     seeded = {name: SeededBits(0) for name in copy.get_params() if name.split("__")[-1] == "bits"}
     copy.set_params(**seeded).fit(np.zeros((rows, features)), target)

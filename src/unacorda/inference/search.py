@@ -42,6 +42,7 @@ from unacorda.inference.contract import (
     Wrapper,
     rehearse,
     size_of,
+    stand_in,
 )
 from unacorda.inference.copies import count_fit
 from unacorda.inference.diagnostics.scoring import (
@@ -100,10 +101,11 @@ class PrivateSearch(Wrapper):
             ]
             for budget in (part, last)
         )
+        label = stand_in(self.estimator, y)
         for place, candidate in enumerate(candidates):
-            rehearse(candidate, rows=splitter.fewest, features=x.shape[1])
+            rehearse(candidate, rows=splitter.fewest, features=x.shape[1], label=label)
             if finals:
-                rehearse(finals[place], rows=len(x), features=x.shape[1])
+                rehearse(finals[place], rows=len(x), features=x.shape[1], label=label)
 
         source = source_of(self.bits)
         count_fit(self, asked)

@@ -28,7 +28,7 @@ from unacorda.inference.candidates import (
     quietly_fitted,
     shared_budget,
 )
-from unacorda.inference.contract import Splitter, Wrapper, rehearse, size_of
+from unacorda.inference.contract import Splitter, Wrapper, rehearse, size_of, stand_in
 from unacorda.inference.copies import count_fit
 from unacorda.inference.diagnostics.cells import critical, data_frame
 from unacorda.inference.diagnostics.scoring import ScoringChoice
@@ -148,8 +148,9 @@ class ValidationCurve(Wrapper):
             candidate_of(self.estimator, one, shares=shares, budget=each, bits=self.bits)
             for one in grid
         ]
+        label = stand_in(self.estimator, y)
         for candidate in candidates:
-            rehearse(candidate, rows=splitter.fewest, features=x.shape[1])
+            rehearse(candidate, rows=splitter.fewest, features=x.shape[1], label=label)
         source = source_of(self.bits)
         count_fit(self, asked)
         self.event_ = events.Gaussian(noise_multiplier=root_down(1 / whole_budget.mu_squared))

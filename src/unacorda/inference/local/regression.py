@@ -26,12 +26,13 @@ from unacorda import checks, elements
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.inference.budgets import check_budget
-from unacorda.inference.contract import BaseEstimator, features, labels, paired
+from unacorda.inference.contract import BaseEstimator, features, labels, paired, reading_notes
 from unacorda.inference.copies import count_fit
 from unacorda.inference.local.estimates import VectorReports, vector_randomizer
 from unacorda.inference.local.reports import NoisyVector
 from unacorda.inference.losses import Huber, Logistic, Loss, Poisson
 from unacorda.inference.records import Floats, public_size
+from unacorda.inference.regression.covariance import HIDDEN_CURVATURE
 from unacorda.inference.regression.designs import (
     Scaling,
     mallows_weights,
@@ -98,7 +99,7 @@ class _LocalRegression(Intervals, BaseEstimator):  # type: ignore[misc]
         self.cannot_ = ()
         if errors.signal < _SIGNAL:
             total = sampling = np.full_like(total, math.inf)
-            self.cannot_ = ("noise hides the curvature in some direction of the features",)
+            self.cannot_ = (HIDDEN_CURVATURE,)
         self.covariance_ = total
         self.sampling_error_ = np.sqrt(np.diag(sampling))
         with np.errstate(invalid="ignore"):
@@ -132,6 +133,7 @@ class _LocalLine(ManyPeople, LinearPredictor, _LocalRegression):
         x, target, _ = paired(self, X, y)
         parameters = self._fit_local(x, target, loss=loss, start=start)
         count_fit(self, self.guarantee_)
+        self.notes_ = reading_notes(X, y)
         self.intercept_, self.coef_ = float(parameters[0]), parameters[1:]
         return self
 
@@ -293,6 +295,7 @@ class LocalLogisticRegression(ManyPeople, TwoClasses, _LocalRegression):
         asked = np.where(known > 0, target, math.nan)
         parameters = self._fit_local(x, asked, loss=Logistic(), start=0.0)
         count_fit(self, self.guarantee_)
+        self.notes_ = reading_notes(X, y, classes=classes)
         self.classes_ = classes
         self.intercept_, self.coef_ = parameters[:1], parameters[None, 1:]
         return self

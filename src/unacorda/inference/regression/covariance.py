@@ -20,6 +20,31 @@ from unacorda.inference.sums import Moment, floored
 
 _LONGEST_STEP: Final = 3.5
 
+_DETERMINED: Final = (
+    "leave out a feature that is constant or that others determine, such as one of a full set of "
+    "dummies; or fit with more rows, a larger budget or fewer features"
+)
+
+HIDDEN_FEATURES: Final = (
+    f"noise hides the second moment of the features in some direction; {_DETERMINED}"
+)
+"""The reason of a gate, and what helps; so are the next ones."""
+
+HIDDEN_UNCLIPPED: Final = (
+    "noise hides the second moment of the features among rows whose gradients are not clipped; "
+    "check that target_bounds contain most values, widen them or leave them out; or fit with more "
+    "rows, a larger budget or fewer features"
+)
+
+HIDDEN_CURVATURE: Final = (
+    f"noise hides the curvature in some direction of the features; {_DETERMINED}"
+)
+
+LONG_STEP: Final = (
+    "the last step was longer than its error explains; check that feature_bounds and target_bounds "
+    "contain most values, widen them or leave them out, and fit with a larger budget or more rows"
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
@@ -99,7 +124,7 @@ def fit_of(
         off = np.linalg.solve(curvature, penalty @ theta) * (rows.number_error / rows.number)
         privacy = privacy + np.outer(off, off)
     ratio = step_ratio(rows.back, path, curvature, last, sampling + privacy)
-    far = ("the last step was longer than its error explains",) if ratio > _LONGEST_STEP else ()
+    far = (LONG_STEP,) if ratio > _LONGEST_STEP else ()
     return Fitted(
         theta=theta,
         score=score,

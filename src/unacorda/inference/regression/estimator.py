@@ -15,7 +15,12 @@ from numpy.typing import ArrayLike
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.inference.budgets import check_budget, gdp_budget
-from unacorda.inference.contract import BaseEstimator, paired
+from unacorda.inference.contract import (
+    WEIGHTS_ARE_CLIPPED,
+    BaseEstimator,
+    paired,
+    reading_notes,
+)
 from unacorda.inference.copies import count_fit
 from unacorda.inference.ranges import BOUNDS_SHARE, check_share
 from unacorda.inference.records import Floats, bounds_of, public_pair
@@ -67,8 +72,9 @@ class Regression(Intervals, BaseEstimator):  # type: ignore[misc]
             Weights, shape (n,), within [0, 1]: values outside are clipped, and NaN counts as 0. A
             weight multiplies the person's loss, and is as private as their row. The fit minimizes
             the weighted mean loss. A hundredth of the budget releases the mean weight; nothing else
-            is released about the weights alone. Divide the weights by a public bound near the
-            largest one, since the noise is that of weights of 1.
+            is released about the weights alone. Survey weights are often above 1: if all of them
+            are, the fit is the unweighted one. Divide the weights by a public bound near the
+            largest one first, since the noise is that of weights of 1. `summary()` says so, too.
         """
         asked, budget = check_budget(self.budget), gdp_budget(self.budget)
         self._check()
@@ -79,6 +85,7 @@ class Regression(Intervals, BaseEstimator):  # type: ignore[misc]
         _check_affordable(asked, budget, rows=len(x), size=x.shape[1] + 1)
         sums = NoisySums(rows=len(x), budget=budget, bits=source_of(self.bits))
         count_fit(self, asked)
+        self.notes_ = reading_notes(X, y, sample_weight, classes=getattr(self, "classes", None))
         if sample_weight is not None:
             sums.weigh(own, share=LEVEL)
 
@@ -110,6 +117,7 @@ class Regression(Intervals, BaseEstimator):  # type: ignore[misc]
             given = table.target_bounds
         ends = self._target_ends(given)
         note_table(self, table)
+        self.notes_ = (WEIGHTS_ARE_CLIPPED,) if table.weighted else ()
         source = TableSums(table=table, budget=budget, target=self._target_text())
         if source.number_error == 0:  # a rehearsal, of very many rows
             _check_affordable(asked, budget, rows=round(source.number), size=size + 1, at_most=True)

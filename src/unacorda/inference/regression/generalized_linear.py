@@ -78,8 +78,10 @@ class LogisticRegression(TwoClasses, Regression):
         The reason for infinite intervals, in words. There is no valid interval if features separate
         the classes, or if events are so rare that fewer than 40 people inform a direction.
     diagnostics_
-        "rows", the share "beyond" the radius, the "noise of curvature" (norm, in units of the
-        curvature), the "people" behind the least informed direction, the "last step".
+        "rows"; the share "beyond" the radius; the "noise of curvature" (norm, in units of the
+        curvature); the "people" behind the least informed direction, about its number of events,
+        with noise; the "dispersion", 1 if the model holds; the "last step" over the length that its
+        error explains.
     event_, guarantee_
         The privacy event, and the guarantee.
 
@@ -264,6 +266,14 @@ class PoissonRegression(PublicRegression, Regression):
 _LOOSE: Final = 4.0
 """A found bound of counts is raised by this, for the few that noise hides lie beyond it."""
 
+_MORE_PEOPLE: Final = "fit with more rows, a larger budget or fewer features"
+_APART: Final = "merge or leave out categories that are all of one class, or add rows or budget"
+_DETERMINED: Final = (
+    "merge rare categories, and leave out a feature that is constant or that others determine, "
+    "such as one of a full set of dummies; or add rows or budget"
+)
+"""What helps if a gate closes."""
+
 _MEAN, _GRAM = 0.008, 0.06
 _PEOPLE: Final = 40
 _FEW: Final = Shares(
@@ -347,11 +357,13 @@ def fit_rare(
     mu = power(rows) * rows.repeated / rows.number
     closed = []
     if noise > 0.3:
-        closed.append("noise hides the curvature")
+        closed.append(f"noise hides the curvature; {_MORE_PEOPLE}")
     elif not 0.4 <= values[0] <= values[-1] <= 2:
-        closed.append("the curvature still changed in the last steps, as of separated classes")
+        closed.append(
+            f"the curvature still changed in the last steps, as of separated classes; {_APART}"
+        )
     if people < _PEOPLE * max(1.0, 1 / mu):
-        closed.append("too few events stand behind some direction of the features")
+        closed.append(f"too few events stand behind some direction of the features; {_DETERMINED}")
     diagnostics = {
         "noise of curvature": noise,
         "people": people,

@@ -35,6 +35,8 @@ from unacorda.inference.regression.bounds import (
     within_of,
 )
 from unacorda.inference.regression.covariance import (
+    HIDDEN_FEATURES,
+    HIDDEN_UNCLIPPED,
     Fitted,
     Step,
     fit_of,
@@ -121,7 +123,8 @@ class LinearRegression(_SquaresRegression):
     diagnostics_
         "rows"; the share "beyond" the radius (with less weight); the share "cut"; the "pull" of the
         longest gradients (1: all one way, 0: not visible, else at least .7); the "signal" of the
-        second moment over its noise; the "last step" over the length that its error explains.
+        second moment over its noise, below 1 without intervals; the "scale", about the root mean
+        square of residuals; the "last step" over the length that its error explains.
     event_, guarantee_
         The privacy event, and the guarantee.
 
@@ -393,8 +396,10 @@ class LeastSquares:
         moved = np.linalg.solve(penalized, found.pulled)
         sampling = sampling + np.outer(moved, moved)
         closed = []
-        if signal < 1.5 or of_gram < 1:
-            closed.append("noise hides the second moment of the features in some direction")
+        if of_gram < 1:
+            closed.append(HIDDEN_FEATURES)
+        elif signal < 1.5:
+            closed.append(HIDDEN_UNCLIPPED)
         return fit_of(
             rows,
             theta,

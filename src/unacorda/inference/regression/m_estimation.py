@@ -20,7 +20,7 @@ from unacorda.inference.expressions import sql_of
 from unacorda.inference.losses import Check, Loss
 from unacorda.inference.records import Floats, public_size
 from unacorda.inference.regression.bounds import lengths_below, lengths_of
-from unacorda.inference.regression.covariance import Fitted
+from unacorda.inference.regression.covariance import HIDDEN_CURVATURE, Fitted
 from unacorda.inference.regression.estimator import LineRegression
 from unacorda.inference.regression.linear import LeastSquares
 from unacorda.inference.regression.metric import Metric, thrift, whiten
@@ -408,5 +408,5 @@ def fit_from(
     signal = float(np.linalg.eigvalsh(pooled.matrix)[0]) / pooled.norm
     closed = []
     if signal < _SIGNAL:
-        closed.append("noise hides the curvature in some direction of the features")
+        closed.append(HIDDEN_CURVATURE)
     return found.fitted.judged(closed, signal=signal / _SIGNAL)

@@ -22,6 +22,7 @@ from unacorda.inference.contract import (
     RegressorMixin,
     check_is_fitted,
     features,
+    labels,
     predicted,
 )
 from unacorda.inference.diagnostics.classification import score_table
@@ -49,6 +50,7 @@ class Intervals(PrivateEstimator):
     diagnostics_: dict[str, float]
     n_iter_: int
     cannot_: tuple[str, ...] = ()
+    notes_: tuple[str, ...] = ()
     _influence: Influence
     bounds_share: float
     feature_bounds_: tuple[Floats, Floats]
@@ -101,6 +103,7 @@ class Intervals(PrivateEstimator):
             protects=self.protects_,
             diagnostics=self.diagnostics_,
             cannot=self.cannot_,
+            notes=self.notes_,
             bounds=self._bounds_text(list(map(str, given))),
         )
 
@@ -143,9 +146,8 @@ class Intervals(PrivateEstimator):
             The intercept first.
         """
         check_is_fitted(self)
-        rows, target = features(self, X, reset=False), column("y", y)
-        if len(rows) != len(target):
-            raise InvalidParameter("y", target.shape, expected=f"{len(rows)} numbers, one per row")
+        rows = features(self, X, reset=False)
+        target = _per_row("y", y, rows)
         return self._influence.of(rows, target)
 
     @property
@@ -229,6 +231,22 @@ class Influence:
         return self.unit * self.bound * found
 
 
+_MEANINGS: Final = {
+    "beyond": "share of rows with less weight",
+    "signal": "signal over its noise",
+    "cut": "share of gradients clipped",
+    "pull": "pull of the longest gradients",
+    "scale": "deviation of the residuals",
+    "noise of curvature": "noise of curvature (0.3 at most)",
+    "people": "people behind the weakest direction",
+    "dispersion": "dispersion (1 if the model holds)",
+    "last step": "last step over its error (3.5 at most)",
+}
+"""How the text of a fit names its diagnostics; docs/regression.md defines them."""
+
+_COUNTS: Final = frozenset({"rows", "people"})
+"""Diagnostics that are numbers of rows or people."""
+
 _VISIBLE: Final = 0.0001
 """The share of rows from which on the text of a fit speaks of them."""
 
@@ -256,13 +274,16 @@ class Summary:
     guarantee
         What was spent.
     diagnostics
-        Further released numbers by name, such as the number of rows.
+        Further released numbers by name, such as the number of rows; docs/regression.md defines
+        each.
     protects
         The privacy unit, in words.
     cannot
         The reasons for infinite intervals, if there are any.
     bounds
         The bounds that the fit found privately, in words.
+    notes
+        How values and weights were read that may be of any kind, in words; by types alone.
 
     Examples
     --------
@@ -301,6 +322,7 @@ class Summary:
     protects: str = "one row replaced"
     cannot: tuple[str, ...] = ()
     bounds: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def standard_errors(self) -> Floats:
@@ -364,7 +386,12 @@ class Summary:
     def __str__(self) -> str:
         wide = max(9, *(len(name) for name in self.names))
         facts = {"spent": f"{self.guarantee}, {self.protects}"}
-        facts |= {name: f"{value:.4g}" for name, value in self.diagnostics.items()}
+        facts |= {
+            _MEANINGS.get(name, name): f"{max(value, 0.0):,.0f}"
+            if name in _COUNTS
+            else f"{value:.4g}"
+            for name, value in self.diagnostics.items()
+        }
         left = max(len(name) for name in facts)
         line = "-" * (wide + 10 * 8)
         percent = f"[{100 * self.confidence:g}%"
@@ -384,8 +411,9 @@ class Summary:
                 initial_indent=f"{'bounds':<{left}}  ",
                 subsequent_indent=indent,
             )
-        why = [f"cannot tell errors: {reason}" for reason in self.cannot]
-        why += self._weighing()
+        remarks = [f"cannot tell errors: {reason}" for reason in self.cannot]
+        remarks += [*self._weighing(), *self.notes]
+        why = [row for text in remarks for row in textwrap.wrap(text, len(line))]
         return "\n".join([self.title, *listed, line, " " * wide + head, *body, line, *why])
 
     def _weighing(self) -> list[str]:
@@ -401,12 +429,12 @@ class Summary:
                 f"{cut:.2%} of the gradients are clipped: where residuals have long tails, this is "
                 "not quite the least squares fit"
             )
-        if self.diagnostics.get("pull", 0.0) > 0:
+        if self.diagnostics.get("pull", 0.0) > 0 and not self.cannot:
             found.append(
                 "the longest gradients point one way, as where a line does not fit: intervals "
                 "allow for what clipping them may have moved"
             )
-        return [line for text in found for line in textwrap.wrap(text, 9 + 10 * 8)]
+        return found
 
     __repr__ = __str__
 
@@ -440,12 +468,41 @@ class PublicRegression(RegressorMixin):  # type: ignore[misc]
         check_is_fitted(self)
         return residual_table(self, X, y, budget=budget, **choices)
 
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Returns the exact R^2 of rows without missing numbers; do not publish it.
+
+        Parameters
+        ----------
+        X
+            Features, shape (m, p).
+        y
+            Targets, shape (m,).
+        sample_weight
+            Weights, shape (m,), by default 1.
+
+        Returns
+        -------
+        float
+            NaN if the targets of all these rows are equal.
+        """
+        found: Floats = self.predict(X)
+        target, weights = _per_row("y", y, found), _weights(sample_weight, found)
+        known = np.isfinite(found) & np.isfinite(target) & np.isfinite(weights)
+        found, target, weights = found[known], target[known], weights[known]
+        with np.errstate(all="ignore"):
+            mean = weights @ target / weights.sum()
+            spread = weights @ np.square(target - mean)
+            return float(1 - weights @ np.square(target - found) / spread) if spread else math.nan
+
 
 class LinearPredictor(PublicRegression):
     """A regression whose prediction is linear in the features."""
 
     def predict(self, X: ArrayLike) -> Floats:
-        """Returns the linear predictor of each row; no release.
+        """Returns the linear predictor of each row, NaN if a feature is missing; no release.
+
+        It has no interval. One for the mean at x is (1, x) @ coefficients, plus or minus 1.96 roots
+        of (1, x) @ `covariance_` @ (1, x); it does not allow for the spread of single targets.
 
         Parameters
         ----------
@@ -461,7 +518,7 @@ class TwoClasses(ClassifierMixin):  # type: ignore[misc]
     classes_: Any
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """Returns the log odds of the second class for each row; no release.
+        """Returns the log odds of the second class, NaN if a feature is missing; no release.
 
         Parameters
         ----------
@@ -471,7 +528,7 @@ class TwoClasses(ClassifierMixin):  # type: ignore[misc]
         return predicted(self, X)
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Returns the probabilities of both classes, one row each.
+        """Returns the probabilities of both classes, NaN if a feature is missing; no release.
 
         Parameters
         ----------
@@ -482,7 +539,10 @@ class TwoClasses(ClassifierMixin):  # type: ignore[misc]
         return np.column_stack([1 - second, second])
 
     def predict(self, X: ArrayLike) -> Any:
-        """Returns the likelier class of each row.
+        """Returns the likelier class of each row; no release.
+
+        A row with a missing feature gets the first class, since labels have no missing value and an
+        error would reveal one: `np.isnan(model.decision_function(X))` finds such rows.
 
         Parameters
         ----------
@@ -511,11 +571,50 @@ class TwoClasses(ClassifierMixin):  # type: ignore[misc]
         check_is_fitted(self)
         return score_table(self, X, y, budget=budget, **choices)
 
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Returns the exact accuracy on rows with all features; do not publish it.
+
+        Parameters
+        ----------
+        X
+            Features, shape (m, p).
+        y
+            Labels, shape (m,); one that is neither class is never right.
+        sample_weight
+            Weights, shape (m,), by default 1.
+
+        Returns
+        -------
+        float
+            NaN if no row has all features.
+        """
+        odds = self.decision_function(X)
+        second, known = labels(y, self.classes_, rows=len(odds))
+        weights = np.nan_to_num(_weights(sample_weight, odds), posinf=0.0, neginf=0.0)
+        weights[~np.isfinite(odds)] = 0.0
+        right = (known > 0) & ((odds > 0) == (second > 0))
+        return float(weights @ right / total) if (total := weights.sum()) else math.nan
+
     def __sklearn_tags__(self) -> Any:
         """The tags for scikit-learn: two classes."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
+
+
+def _per_row(argument: str, values: ArrayLike, rows: Floats) -> Floats:
+    """A number of each row; InvalidParameter for more or fewer."""
+    found = column(argument, values)
+    if len(found) != len(rows):
+        raise InvalidParameter(argument, found.shape, expected=f"{len(rows)} numbers, one per row")
+    return found
+
+
+def _weights(sample_weight: ArrayLike | None, rows: Floats) -> Floats:
+    """The weight of each row, 1 by default."""
+    if sample_weight is None:
+        return np.ones(len(rows))
+    return _per_row("sample_weight", sample_weight, rows)
 
 
 class ManyPeople:

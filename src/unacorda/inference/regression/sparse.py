@@ -32,6 +32,7 @@ from unacorda.inference.contract import (
     label_column,
     labels,
     paired,
+    reading_notes,
     rehearse,
     size_of,
 )
@@ -146,7 +147,7 @@ class SparseRegression(Wrapper):
             part.set_params(feature_bounds=(lower[:count], upper[:count])),
             rows=len(x) - first,
             features=count,
-            classes=classes,
+            label=None if classes is None else np.asarray(classes)[:1],
         )
 
         count_fit(self, asked)
@@ -171,6 +172,7 @@ class SparseRegression(Wrapper):
         chosen = (lower[self.selected_], upper[self.selected_])
         part.set_params(feature_bounds=chosen)
         part.fit(x[np.ix_(fitting, self.selected_)], given[fitting])
+        part.notes_ = reading_notes(X, y, classes=classes)
         self._keep(part)
         return self
 
