@@ -260,8 +260,8 @@ def keys_hint(column: str | None) -> str:
     """
     column = column or "COLUMN"
     return (
-        f"Write --keys {_quoted(column, '=A,B')}, or --keys {_quoted(column, '=@FILE')} with one a "
-        f"line, or --private-keys {_quoted(column, '')}, which finds them and spends a --delta."
+        f"Write --keys {_quoted(column, '=A,B')}, or --keys {_quoted(column, '=@FILE')} with one "
+        f"per line, or --private-keys {_quoted(column, '')}, which finds them and spends a --delta."
     )
 
 
