@@ -254,6 +254,9 @@ class MissingBound(InvalidParameter):
         column: str | None = None,
     ) -> None:
         super().__init__(argument, value, expected=expected, hint=hint, lacks=lacks, column=column)
+        if argument == "SELECT" and isinstance(value, str) and lacks == "bounds":
+            rest = f"{expected}: {hint}" if hint else expected
+            self.args = (f"{_shown_text(value)} needs {rest}.",)
 
 
 class UnsafeExpression(InvalidParameter):
@@ -660,6 +663,10 @@ def _rebuilt(
     error.args = args
     error.__dict__.update(fields)
     return error
+
+
+def _shown_text(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
 def _show(value: object, *, limit: int = _SHOWN) -> str:

@@ -117,7 +117,7 @@ def test_bounds_that_are_no_range_are_told_as_the_option(
 def test_the_place_in_a_select_is_drawn_on_lines_of_its_own(run: Run, visits: str) -> None:
     ran = run("query", visits, *BASE, "SELECT AVG(age) AS a FROM visits")
     said, line, mark = ran.err.splitlines()
-    assert said.endswith("expected public bounds for 'age'. Write --bounds age=LOWER:UPPER.")
+    assert said.endswith("AVG(age) needs public bounds for 'age'. Write --bounds age=LOWER:UPPER.")
     assert line[mark.index("^") : mark.rindex("^") + 1] == "AVG(age)"
     ran = run("query", visits, *BASE, "SELECT COUNT(*) AS n\nFROM visits WHERE \x1b[31m")
     assert "\x1b" not in ran.err

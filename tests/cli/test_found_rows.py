@@ -68,6 +68,12 @@ def test_a_look_after_a_query_reads_what_the_query_found(
     first = run("query", visits, *AUTO, *book(ledger), COUNT)
     assert first.code == 0, first.err
     assert "epsilon 2 of 3 left" in first.out
+    assert first.out.splitlines()[-1].startswith(
+        "Spent epsilon 0.9 for the answer, and epsilon 0.1 to find how many rows of a person "
+        "count. Account"
+    )
+    second = run("query", visits, *AUTO, *book(ledger), COUNT)
+    assert second.out.splitlines()[-1].startswith("Spent epsilon 1. Account")
     look = run("describe", visits, "--unit", "person", "--epsilon", "1", *book(ledger), "--json")
     assert look.code == 0, look.err
     assert json.loads(look.out)["before"] is None
@@ -167,3 +173,11 @@ def test_auto_is_refused_where_nothing_is_read(run: Run, visits: str, ledger: st
     for wrong in ("automatic", "AUTO"):
         ran = run("query", visits, *AUTO, "--max-rows", wrong, COUNT)
         assert ran.code == 2
+
+
+def test_the_last_line_says_what_the_search_and_the_answer_spent(run: Run, visits: str) -> None:
+    ran = run("query", visits, *AUTO, COUNT)
+    assert ran.code == 0, ran.err
+    assert ran.out.splitlines()[-1] == (
+        "Spent epsilon 0.9 for the answer, and epsilon 0.1 to find how many rows of a person count."
+    )

@@ -269,3 +269,35 @@ def test_why_a_file_cannot_be_read_is_said(run: Run, visits: str, tmp_path: Path
     latin = tmp_path / "latin.json"
     latin.write_bytes("é".encode("latin-1"))
     assert "(it is not in UTF-8)" in run(*asked, "--columns", str(latin), COUNT).err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("qurey",), "Did you mean 'query'?"),
+        (("plot", "release"), "There are tradeoff, profile, loss, amplification, budget, errors,"),
+        (("ledger", "verify", "sqlite:///budget.db"), "FILE='sqlite:///budget.db' cannot be used"),
+        (("ledger", "verify", "sqlite:///budget.db"), "a ledger is given as --ledger"),
+    ],
+)
+def test_a_wrong_word_is_told_the_right_one(
+    run: Run, arguments: tuple[str, ...], said: str
+) -> None:
+    ran = run(*arguments)
+    assert ran.code == 2
+    assert said in ran.err
+
+
+def test_bounds_name_their_option_and_days_have_theirs(run: Run, visits: str) -> None:
+    asked = ("query", visits, *PERSON, *CHEAP)
+    unknown = run(*asked, "--bounds", "agee=0:9", COUNT).err
+    assert unknown.startswith("error: --bounds or --columns names 'agee': write a column of the")
+    dated = run(*asked, "--bounds", "age=2025-01-01:2025-12-31", COUNT).err
+    assert "DATE_DIFF('day', DATE '2025-01-01', \"age\")" in dated
+    spaced = run(*asked, 'SELECT COUNT(*) AS n FROM "my visits"').err
+    assert "with _ for other signs than letters" in spaced
+
+
+def test_a_fit_shows_the_epsilon_as_it_was_written(run: Run, visits: str) -> None:
+    ran = run("fit", visits, *PERSON, "--epsilon", "1", "--bounds", "age=0:100", "age ~ age")
+    assert "--epsilon='1' cannot be used: expected --delta with it" in ran.err

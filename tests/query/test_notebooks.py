@@ -162,6 +162,18 @@ def test_no_hint_hides_a_name_that_there_is(session: Session) -> None:
         pickle.dumps(session)
 
 
+def test_a_misspelled_name_is_told_the_nearest(session: Session) -> None:
+    query = session.table("t").agg(n=unacorda.count())
+    release = session.evaluate(query, budget=PureDP(1))
+    for found, name, near in (
+        (session, "evaluat", "evaluate"),
+        (query, "grup_by", "group_by"),
+        (release, "to_panda", "to_pandas"),
+    ):
+        with pytest.raises(AttributeError, match=rf"{name}'\. Did you mean '{near}'\?"):
+            getattr(found, name)
+
+
 def test_facts_may_be_declared_by_table() -> None:
     tables = {"a": FRAME[["id", "age"]], "b": FRAME[["id", "age"]]}
     ages: Any = {"a": {"age": unacorda.Bounds(0, 50)}, "age": unacorda.Bounds(0, 90)}

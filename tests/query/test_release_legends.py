@@ -53,9 +53,15 @@ INTERVALS: dict[str, Any] = {
 """Every aggregate whose noise gives an interval."""
 
 NONE: dict[str, tuple[Any, str]] = {
-    "quantile": (unacorda.quantile("x", 0.9, 0, 100), "a: no interval; its rank is off by at most"),
-    "quantiles": (unacorda.quantiles("x", [0.1, 0.5], 0, 100), "a: no interval; its rank"),
-    "iqr": (unacorda.iqr("x", 0, 100), "a: no interval; its rank"),
+    "quantile": (
+        unacorda.quantile("x", 0.9, 0, 100),
+        "a: no interval (interval=0.5, or MEDIAN_WITH_INTERVAL",
+    ),
+    "quantiles": (
+        unacorda.quantiles("x", [0.1, 0.5], 0, 100),
+        "gives one); its rank is off by at most",
+    ),
+    "iqr": (unacorda.iqr("x", 0, 100), "gives one); its rank is off by at most"),
     "min": (unacorda.min("x", 0, 100), "are below it with 95% probability"),
     "max": (unacorda.max("x", 0, 100), "exceed it with 95% probability"),
 }

@@ -237,3 +237,10 @@ def test_an_entry_that_was_never_answered_is_found() -> None:
     assert "never answered" in str(found)
     ledger.commit(reservation)
     assert Release.verify(release.to_json(), ledger=ledger).holds
+
+
+def test_a_release_in_memory_is_no_record() -> None:
+    release = released(unacorda.PureDP(1))
+    with pytest.raises(InvalidParameter, match=r"Release\.verify\(release\.to_json\(\)\)"):
+        release.verify()
+    assert release.verify(release.to_json()).holds

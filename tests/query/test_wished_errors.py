@@ -257,3 +257,11 @@ def test_a_split_reaches_the_errors_of_tables_that_add_up(pure: unacorda.Session
     for wrong in wrongs:
         with pytest.raises(InvalidParameter, match=r"error\['n'\]"):
             pure.suggest_budget(query, error=wrong)
+
+
+def test_a_budget_that_lacks_its_delta_is_told_so() -> None:
+    with opened(ApproxDP(4, "1e-5")) as session:
+        for kind, of in ((None, "the account's budget is ApproxDP"), (ApproxDP, "kind=ApproxDP")):
+            with pytest.raises(InvalidParameter, match=of) as caught:
+                session.suggest_budget("SELECT COUNT(*) AS n FROM t", error=10, kind=kind)
+            assert caught.value.value is None  # none was given

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import decimal
+import difflib
 import enum
 import os
 import shlex
@@ -26,6 +27,7 @@ from unacorda.errors import (
     InvalidParameter,
     LedgerFailed,
     LedgerMismatch,
+    MissingBound,
     MissingExtra,
     SourceChanged,
     SourceUnreadable,
@@ -174,6 +176,13 @@ def _usage(error: click.UsageError) -> str:
             if parameter.required and context.params.get(parameter.name or "") is None
         ]
         text = f"Missing: {' and '.join(map(str, names))}"
+    group = None if context is None else context.command
+    if isinstance(group, click.Group) and context and text.startswith("No such command"):
+        verbs = group.list_commands(context)
+        close = difflib.get_close_matches(text.split("'")[1], verbs, n=1)
+        if "Did you mean" not in text:
+            text = text.rstrip(".")
+            text += f". Did you mean {close[0]!r}?" if close else f". There are {', '.join(verbs)}"
     end = "" if text.endswith(("?", ".")) else "."
     return f"{text}{end} See {'unacorda' if context is None else context.command_path} --help."
 
@@ -226,7 +235,10 @@ def _refused(error: InvalidParameter) -> str:
     if error.value is not None:
         name = error.argument
         name = f"--{name.replace('_', '-')}" if name in _OPTIONS else name
-        said = str(InvalidParameter(name, error.value, expected=error.expected))
+        if name == "columns" and error.expected.startswith("a column of"):
+            return f"--bounds or --columns names {error.value!r}: write {error.expected}."
+        made = MissingBound if isinstance(error, MissingBound) else InvalidParameter
+        said = str(made(name, error.value, expected=error.expected, lacks=error.lacks))
     return said if hint is None else f"{said} {hint}"
 
 

@@ -171,7 +171,8 @@ class _Regression:
         expected = (
             "--delta with it, or --rho or --mu: normal noise, which a fit adds, keeps no pure DP"
         )
-        demand(not isinstance(request, PureDP), "--epsilon", str(request), expected=expected)
+        wanted = str(request).removeprefix("epsilon ")
+        demand(not isinstance(request, PureDP), "--epsilon", wanted, expected=expected)
 
     def fitted(self, session: Session, table: str, budget: Guarantee) -> Summary:
         """Fit, and pay for it; a summary with the names of the terms."""

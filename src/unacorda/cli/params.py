@@ -19,6 +19,7 @@ import click
 
 from unacorda.checks import demand, exact, once
 from unacorda.errors import InvalidParameter
+from unacorda.query.expressions.quoting import identifier
 
 if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee
@@ -165,6 +166,8 @@ CONFIDENCE = number(above=0, below=1, tiny=_TINY)
 
 def _file(name: str, text: str) -> Path:
     demand("\0" not in text, name, text, expected="the name of a file")
+    expected = "the name of a file; the address of a ledger is given as --ledger"
+    demand(not re.match(r"(sqlite|postgres(ql)?)[+\w]*:", text), name, text, expected=expected)
     return Path(text)
 
 
@@ -346,6 +349,12 @@ def _facts(bounds: Sequence[str], columns: Path | None) -> dict[str, Fact]:
             found[column] = Bounds(lower, upper)
         except InvalidParameter as error:
             expected = f"{form}, and as {error.argument} {error.expected}"
+            if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", lower):
+                days = f"DATE_DIFF('day', DATE '{lower}', {identifier(column)})"
+                expected = (
+                    f"{form}, in numbers. Dates have none: ask about days, such as "
+                    f"MIN(LEAST(GREATEST({days}, 0), 366))"
+                )
             raise InvalidParameter(option, text, expected=expected) from None
     return found
 

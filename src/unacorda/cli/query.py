@@ -223,7 +223,7 @@ def query(
             return None
         if output is not None:
             check_target(output, "table", overwrite=overwrite)
-        release = _answered(question, account)
+        release, searched = _answered(question, account)
     except InvalidParameter as fault:  # raised before anything is spent
         if fault.lacks is None:
             raise
@@ -235,7 +235,7 @@ def query(
     if as_json:
         render.line(release.to_json())
     elif not kept:
-        _print_release(release, account)
+        _print_release(release, account, searched=searched)
     return None if kept or output is None else ExitCode.FAILED
 
 
@@ -335,12 +335,17 @@ def _note_search(wanted: CommandQuestion, question: CommandQuestion) -> None:
     render.notice(escape(said))
 
 
-def _answered(question: CommandQuestion, account: PayingAccount | None) -> Release:
+def _answered(
+    question: CommandQuestion, account: PayingAccount | None
+) -> tuple[Release, Guarantee | None]:
+    """The release, and what was paid beforehand to find how many rows of a person count."""
+    wanted = question.request
     with render.working("Asking ..."), contextlib.ExitStack() as stack:
         if account is None:
             if question.searches:
                 question = _found(question, budget=question.request)
-            return question.answer(stack.enter_context(question.session(budget=question.request)))
+            session = stack.enter_context(question.session(budget=question.request))
+            return question.answer(session), _searched(wanted, question)
         new = account.is_new()
         if new:
             account.check_limit()
@@ -352,7 +357,12 @@ def _answered(question: CommandQuestion, account: PayingAccount | None) -> Relea
             account.check_left(question.unsearched.request, None if new else book)
             question = _found(question, **terms)
         session = stack.enter_context(question.session(**terms))
-        return question.answer(account.below(session, book))
+        return question.answer(account.below(session, book)), _searched(wanted, question)
+
+
+def _searched(wanted: Guarantee, question: CommandQuestion) -> Guarantee | None:
+    """What of a request a search was paid now; None where there was none, or it was known."""
+    return None if question.request == wanted else wanted * SEARCH_SHARE
 
 
 def _found(question: CommandQuestion, **account: Any) -> CommandQuestion:
@@ -363,7 +373,9 @@ def _found(question: CommandQuestion, **account: Any) -> CommandQuestion:
     return question
 
 
-def _print_release(release: Release, account: PayingAccount | None) -> None:
+def _print_release(
+    release: Release, account: PayingAccount | None, *, searched: Guarantee | None
+) -> None:
     render.print_table(render.release_table(release))
     render.line()
     if any(low is not None for answer in release.answers.values() for low in answer.lower):
@@ -381,7 +393,13 @@ def _print_release(release: Release, account: PayingAccount | None) -> None:
         render.line(render.wrapped(_NO_KEPT))
     left = left_of(release.remaining, release.budget)
     left = "" if account is None else f" Account {account.name!r}: {left}."
-    render.line(escape(f"Spent {release.charge}.{left}"))
+    spent = f"Spent {release.charge}."
+    if searched is not None:
+        spent = (
+            f"Spent {release.charge} for the answer, and {searched} to find how many rows of a "
+            f"person count."
+        )
+    render.line(escape(f"{spent}{left}"))
 
 
 _MOST_LACKING = 20
@@ -555,7 +573,8 @@ class CommandQuestion:
             if table.casefold() not in known:
                 names = " or ".join(dict.fromkeys([named, ALWAYS]))
                 hint = f"Write {names}: the table of {self.data.file!r} is called by the file's "
-                hint += f"name, or {ALWAYS!r}. More tables are named by --table and --public."
+                hint += f"name, with _ for other signs than letters, or {ALWAYS!r}. More tables "
+                hint += "are named by --table and --public."
                 reason = f"{table[:60]!r} is none of the tables of people"
                 raise UnsafeExpression(self.sql, reason=reason, hint=hint, place=place)
         public = {name.casefold() for name in self.data.public}

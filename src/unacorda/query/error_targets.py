@@ -86,10 +86,17 @@ def budgets_of(
         return lambda number: ZCDP(number, share)
     if made is GDP:
         return lambda number: GDP(number, share)
-    if made in {PureDP, ApproxDP, RenyiDP}:
+    if made is ApproxDP:
         expected = (
-            "above 0 for ApproxDP, such as delta=1e-6, 0 for PureDP and RenyiDP (of the account's "
-            "alpha). Another kind of budget is asked for with kind=unacorda.PureDP"
+            "one above 0, such as delta=1e-6, since the account's budget is ApproxDP, "
+            if kind is None
+            else "one above 0, such as delta=1e-6, with kind=ApproxDP, "
+        )
+        raise InvalidParameter("delta", None, expected=f"{expected}or kind=unacorda.PureDP")
+    if made in {PureDP, RenyiDP}:
+        expected = (
+            "0 for PureDP and RenyiDP (of the account's alpha). Another kind of budget is asked "
+            "for with kind=unacorda.ApproxDP"
         )
         raise InvalidParameter("delta", delta, expected=expected)
     raise InvalidParameter("kind", kind, expected="PureDP, ApproxDP, ZCDP, GDP or RenyiDP")

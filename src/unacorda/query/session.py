@@ -1312,7 +1312,7 @@ class Session:
     if not TYPE_CHECKING:  # a checker of types is to know which attributes there are
 
         def __getattr__(self, name: str) -> NoReturn:
-            raise unknown_attribute("A session", name, SESSION)
+            raise unknown_attribute("A session", name, SESSION, dir(type(self)))
 
     def __getitem__(self, name: object) -> NoReturn:
         raise TypeError("A session holds no rows to look at. Write session.table(name).")

@@ -269,10 +269,14 @@ def rank_reading(error: float) -> str:
     """The note of a release on a quantile without an interval.
 
     >>> rank_reading(120.5)
-    'no interval; its rank is off by at most 121 rows with 95% probability'
+    'no interval (interval=0.5, or MEDIAN_WITH_INTERVAL in SQL, gives one); its rank is off by at \
+most 121 rows with 95% probability'
     """
     most = f"{math.ceil(error):,}" if error < _MOST_RANKS else "any number of"
-    return f"no interval; its rank is off by at most {most} rows with 95% probability"
+    return (
+        "no interval (interval=0.5, or MEDIAN_WITH_INTERVAL in SQL, gives one); its rank is off by "
+        f"at most {most} rows with 95% probability"
+    )
 
 
 def rank_error(made: GridAggregate, q: Fraction, mechanism: Exponential, *, miss: float) -> float:

@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
+
+from unacorda.query.expressions.errors import resembling
 
 _FILTER = ".where(\"age >= 18\") or .where(unacorda.col('age') >= 18)"
 _GROUP = '.group_by("county", keys=[...])'
@@ -68,7 +70,15 @@ RELEASE: Final[Mapping[str, str]] = {
 """What to write for names that a release has not."""
 
 
-def unknown_attribute(kind: str, name: str, hints: Mapping[str, str]) -> AttributeError:
-    """The error for an attribute that a value has not; with what to write, where that is known."""
+def unknown_attribute(
+    kind: str, name: str, hints: Mapping[str, str], known: Iterable[str]
+) -> AttributeError:
+    """The error for an attribute that a value has not; with what to write, where that is known.
+
+    known: the attributes there are, of which the nearest is named.
+    """
     hint = f" Write {hints[name]}." if name in hints else ""
+    if not hint and not name.startswith("_"):
+        close = resembling(name, [one for one in known if not one.startswith("_")])
+        hint = f" {close}".rstrip()
     return AttributeError(f"{kind} has no attribute {name!r}.{hint}", name=name)

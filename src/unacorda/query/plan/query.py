@@ -150,7 +150,7 @@ class Query:
     if not TYPE_CHECKING:  # a checker of types is to know which attributes there are
 
         def __getattr__(self, name: str) -> NoReturn:
-            raise unknown_attribute("A query", name, QUERY)
+            raise unknown_attribute("A query", name, QUERY, dir(self))
 
     def __getitem__(self, name: object) -> NoReturn:
         raise TypeError(

@@ -167,7 +167,7 @@ class Release:
     if not TYPE_CHECKING:  # a checker of types is to know which attributes there are
 
         def __getattr__(self, name: str) -> NoReturn:
-            raise unknown_attribute("A release", name, RELEASE)
+            raise unknown_attribute("A release", name, RELEASE, dir(type(self)))
 
     def clamped(self) -> Release:
         """Clamp impossible values: counts to at least 0, means to their bounds.
@@ -299,7 +299,7 @@ class Release:
 
     @staticmethod
     def verify(
-        text: str, *, ledger: Ledger | None = None, dataset: str | None = None
+        text: str | None = None, *, ledger: Ledger | None = None, dataset: str | None = None
     ) -> Verification:
         """Compute question, event and price again from a record, without the data.
 
@@ -317,7 +317,15 @@ class Release:
         -------
         Verification
             One line per check, and whether all hold.
+
+        Raises
+        ------
+        InvalidParameter
+            Without a text, since what is verified is a record and not a release in memory; and for
+            a text that is no record.
         """
+        expected = "the text of a record: unacorda.Release.verify(release.to_json())"
+        checks.demand(text is not None, "text", text, expected=expected)
         return verify_record(text, ledger=ledger, dataset=dataset)
 
     def __repr__(self) -> str:

@@ -314,7 +314,10 @@ class _PersonReading:
                 text, people = error.column or "", self.source.people
                 names = unbounded(people, text_of(Name(text)) if text in people.scope else text)
                 declared = ", ".join(f"{name!r}: unacorda.Bounds(0, 100)" for name in names)
-                hint = f"declare columns={{{declared}}}, or write LEAST(GREATEST(x, 0), 100)"
+                hint = (
+                    f"open the session with columns={{{declared}}}, or write "
+                    "LEAST(GREATEST(x, 0), 100)"
+                )
                 column = names[0] if len(names) == 1 else f'"{text}"'
                 fault = fault.about(fault.argument, fault.value, hint=hint, column=column)
         else:

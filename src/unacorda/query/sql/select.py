@@ -490,7 +490,9 @@ def _check(item: Item, query: Query, *, alone: bool) -> None:
         expected = "a column: of a constant there is nothing to find. COUNT(*) counts rows"
         if names:
             kind, expected = MissingBound, f"public bounds for {column!r}"
-            hint = f"declare columns={{{declared}}}, or write LEAST(GREATEST(x, 0), 100)"
+            hint = (
+                f"open the session with columns={{{declared}}}, or write LEAST(GREATEST(x, 0), 100)"
+            )
             if '"' not in column:  # of a column by itself that of the table
                 column = next(iter(names)) if len(names) == 1 else text_of(Name(column))
             rest = {"column": column, "hint": hint}
