@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import pkgutil
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -16,6 +17,7 @@ import pandas
 import pytest
 
 import unacorda
+from unacorda import mechanisms
 from unacorda.query.settings import DATASET, OIDC, SERVER, Dataset
 from unacorda.server.fields import check_body
 from unacorda.server.oidc import OidcSettings
@@ -144,6 +146,17 @@ def test_what_sessions_return_has_a_page(made: Any) -> None:
         for member in members.split():
             one = inspect.getattr_static(found, member)
             assert (getattr(one, "fget", one) or one).__doc__, f"{path}.{member}"
+
+
+def test_every_package_of_mechanisms_has_a_page(made: Any) -> None:
+    references = importlib.import_module("references")
+    packages = [one for one in pkgutil.iter_modules(mechanisms.__path__) if one.ispkg]
+    rooms = {f"unacorda.mechanisms.{one.name}" for one in packages}
+    named = {room for room in rooms if getattr(importlib.import_module(room), "__all__", ())}
+    assert len(named) > 5
+    assert named - set(references.ROOMS) == set()
+    index = (DOCS / "reference" / "index.md").read_text().splitlines()
+    assert [room for room in references.ROOMS if f"python/{room}" not in index] == []
 
 
 def test_completion_of_a_question_lists_what_is_for_callers(made: Any) -> None:
