@@ -248,6 +248,10 @@ _ROUTING = {"set_score_request", "set_fit_request", "set_predict_request", "set_
 """Methods that scikit-learn makes."""
 
 
+def _find(app: Any) -> None:
+    app.env.find_files(app.config, app.builder)
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Called by Sphinx."""
 
@@ -256,6 +260,8 @@ def setup(app: Any) -> dict[str, bool]:
         write_commands()
 
     app.connect("config-inited", write, priority=100)
+    # Before autosummary looks for pages: an earlier build does not know those just written.
+    app.connect("builder-inited", _find, priority=100)
     app.connect("autodoc-skip-member", skip)
     app.connect("autodoc-process-docstring", escape, priority=100)
     return {"parallel_read_safe": True}
