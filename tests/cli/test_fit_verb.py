@@ -5,9 +5,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from tests.cli.conftest import Run
 from tests.support.cases import in_subtests
@@ -86,7 +88,7 @@ def test_a_fit_is_paid_for_once(run: Run, patients: str, ledger: str) -> None:
     unit = ("--unit", "id", "--max-rows", "1", "--mu", "1", "--purpose", "thesis")
     ran = run("fit", patients, *unit, *book, "weight ~ age")
     assert ran.code == 0, ran.err
-    assert ran.out.startswith("LinearRegression\nspent      mu 1, a person (id)")
+    assert re.match(r"LinearRegression\nspent +mu 1, a person \(id\)", ran.out)
     assert ran.out.endswith("Account 'p': mu 1.73205080757 of 2 left.\n")
     shown = run("ledger", "show", "--ledger", ledger).out
     assert "mu 1.0" not in shown
@@ -128,6 +130,35 @@ def test_what_cannot_be_fit_is_refused_before_an_account_is_opened(
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err
     assert not (tmp_path / "budget.db").exists()
+
+
+@in_subtests(
+    "formula", ["weight ~ age + sex", "weight ~ age + I(sex * 2)", "sex ~ age", "weight ~ ln(sex)"]
+)
+def test_a_column_whose_type_is_text_is_refused_with_what_to_write(
+    run: Run, tmp_path: Path, formula: str
+) -> None:
+    frame = pd.DataFrame({"age": [30, 40], "sex": ["f", "m"], "weight": [60.0, 70.0]})
+    frame.to_parquet(tmp_path / "people.parquet")
+    ran = run("fit", str(tmp_path / "people.parquet"), *ROW, formula)
+    assert ran.code == 2
+    for said in ("FORMULA='sex'", "C(sex)", "--keys sex=A,B", "--bounds sex=LOWER:UPPER"):
+        assert said in ran.err
+    assert "C(age)" not in ran.err
+
+
+@pytest.mark.long
+def test_a_fit_names_the_columns_of_a_csv_file_that_it_reads_as_numbers(
+    run: Run, patients: str
+) -> None:
+    bounds = ("--bounds", "age=0:120", "--bounds", "weight=0:200")
+    ran = run("fit", patients, *ROW, *bounds, "weight ~ age + male + I(sex = 'm')", "--json")
+    (note,) = json.loads(ran.out)["notes"]
+    assert "counts nowhere: male. For categories write C(column)" in note
+    ran = run("fit", patients, *ROW, "weight ~ sex")  # whatever their values are
+    said = " ".join(ran.out.split())
+    assert "counts nowhere: weight, sex. For categories write C(column)" in said
+    assert "TRY_CAST" not in said
 
 
 def test_what_costs_more_than_a_new_account_has_does_not_open_it(

@@ -112,7 +112,12 @@ def fit(
     demand(model == "quantile" or not of_quantile, "--quantile", str(quantile), expected=expected)
     data.look()
     wanted = _Regression(
-        formula=formula, keys=keys, model=_MODELS[model], options=of_quantile, **rows
+        formula=formula,
+        keys=keys,
+        model=_MODELS[model],
+        options=of_quantile,
+        typed=data.typed,
+        **rows,
     )
     options: dict[str, Any] = {"unit": unit, "columns": data.facts(facts)}
     supposed = options | {"unit": getattr(unit, "searched", unit), "budget": request}
@@ -125,25 +130,45 @@ def fit(
     if account is None:
         render.notice(UNKEPT.format(asked="fit"))
     if as_json:
-        stated = {"model": model, "formula": text, "spent": repr(summary.guarantee)}
-        render.as_json({**stated, "coefficients": summary.to_dicts(), "cannot": summary.cannot})
+        stated: dict[str, Any] = {"model": model, "formula": text, "spent": repr(summary.guarantee)}
+        stated |= {"coefficients": summary.to_dicts(), "cannot": summary.cannot}
+        render.as_json(stated | {"notes": summary.notes})
         return
     render.line("\n".join(map(escape, str(summary).splitlines())))
     if account is not None:
         render.line(escape(f"Account {account.name!r}: {left}."))
 
 
+_UNTYPED = (
+    "a CSV file states no types. Read as numbers, so that a row without one counts nowhere: {}. "
+    "For categories write C(column), and list its values with --keys"
+)
+
+
+def _of_text(column: str) -> str:
+    """What to write for a column whose type is text."""
+    name = identifier(column) if not column.isidentifier() else column
+    return (
+        f"numbers: column {column!r} is of text. For categories write C({name}) and list them with "
+        f"--keys {shlex.quote(f'{column}=A,B')}; for numbers that are written as text declare "
+        f"--bounds {shlex.quote(f'{column}=LOWER:UPPER')} or write I(TRY_CAST({identifier(column)} "
+        "AS DOUBLE))"
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Regression:
     """A regression as it is asked for; nothing is opened.
 
-    model: its name in `unacorda.inference`; options: of the model; where, weight: of the rows.
+    model: its name in `unacorda.inference`; options: of the model; typed: whether the table states
+    the types of columns; where, weight: of the rows.
     """
 
     formula: Formula
     keys: params.GivenKeys
     model: str
     options: Mapping[str, float]
+    typed: bool
     where: str | None
     weight: str | None
 
@@ -163,6 +188,8 @@ class _Regression:
             missing.take(partial(list, self._features(start, term)), [])
         if missing.faults:
             raise missing.error()
+        if self.typed and (texts := self._texts(start)):
+            raise InvalidParameter("FORMULA", texts[0], expected=_of_text(texts[0]))
         rows_of(self._rows(start), **self._columns(start), weight=self.weight)
         target = self.formula.target
         if self.model == "PoissonRegression" and self._largest(start) == math.inf:
@@ -184,9 +211,34 @@ class _Regression:
             options["largest"] = self._largest(start)
         model = getattr(unacorda.inference, self.model)(budget=budget, **options)
         session.fit(model, self._rows(start), **columns, weight=self.weight)
+        model.feature_names_in_ = [
+            name for term in self.formula.terms for name, _ in self._features(start, term)
+        ]
         summary: Summary = model.summary()
-        labels = [name for term in self.formula.terms for name, _ in self._features(start, term)]
-        return replace(summary, names=[*summary.names[: -len(labels)], *labels])
+        if texts := self._texts(start):
+            note = _UNTYPED.format(", ".join(texts))
+            summary = replace(summary, notes=(*summary.notes, note))
+        return summary
+
+    def _texts(self, start: Query) -> list[str]:
+        """The columns without a type that a term uses as a number."""
+        found = dict[str, None]()
+        for term in (self.formula.target, *self.formula.terms):
+            if term.column is not None and not term.categories:
+                if self._untyped(
+                    start, name := start.scope.resolve(term.column, argument="FORMULA")
+                ):
+                    found[name] = None
+            elif not term.categories:
+                parsed = start.scope.parse(str(term.expression), argument="FORMULA")
+                used = start.scope.used(parsed.columns)
+                found |= dict.fromkeys(leaf.label for leaf in used if leaf.converts)
+        return list(found)
+
+    @staticmethod
+    def _untyped(start: Query, name: str) -> bool:
+        """Whether a column is of text that may be read as something else, and is not declared."""
+        return len(start.scope.readings(name)) > 1 and name not in start.scope.facts
 
     def _largest(self, start: Query) -> float:
         """The public upper bound of the target, infinite where there is none."""
@@ -235,8 +287,9 @@ class _Regression:
     def _typed(start: Query, column: str, kind: str) -> str:
         """A column as a type of SQL; one of a CSV file that is not declared is converted."""
         name = start.scope.resolve(column, argument="FORMULA")
-        several = len(start.scope.readings(name)) > 1 and name not in start.scope.facts
-        return f"TRY_CAST({identifier(name)} AS {kind})" if several else identifier(name)
+        if _Regression._untyped(start, name):
+            return f"TRY_CAST({identifier(name)} AS {kind})"
+        return identifier(name)
 
     def _levels(self, start: Query, column: str) -> Sequence[Any]:
         """The public values of a column of categories; InvalidParameter where none are listed."""

@@ -65,6 +65,11 @@ class DataTables:
         demand(self.chosen is not None, "DATA", None, expected=expected)
         return str(self.chosen)
 
+    @property
+    def typed(self) -> bool:
+        """Whether the table states the type of each column, as all but CSV files do."""
+        return "engine" in self.options or bool(_NO_CSV.search(self.tables[self.name]))
+
     def look(self) -> None:
         """Look for the files, before anything else is asked of them; note where one looks odd.
 

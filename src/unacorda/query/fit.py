@@ -168,7 +168,9 @@ def _number(column: str, query: Query, *, argument: str) -> Expression:
     if texts:
         expected = f"numbers: {texts[0]!r} holds text, for all that is public. Of numbers that are "
         expected += f"written as text, as in CSV, declare columns={{{texts[0]!r}: unacorda."
-        expected += f"Bounds(0, 100)}}, or write TRY_CAST({identifier(texts[0])} AS DOUBLE)"
+        expected += f"Bounds(0, 100)}}, or write TRY_CAST({identifier(texts[0])} AS DOUBLE). Of "
+        expected += "categories write conditions, one fewer than there are categories, such as "
+        expected += f"{identifier(texts[0])} = 'yes'"
         raise InvalidParameter(argument, column, expected=expected)
     return found
 

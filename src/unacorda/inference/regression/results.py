@@ -178,7 +178,7 @@ class Intervals(PrivateEstimator):
         self.cannot_ = found.closed
         self.diagnostics_ = {
             "rows": rows.number,
-            "beyond": found.beyond,
+            "beyond": min(found.beyond, 1.0),
             **found.diagnostics,
             "last step": found.last_step,
         }
@@ -402,15 +402,18 @@ class Summary:
                 self.names, self._numbers().tolist(), self.intervals.tolist(), strict=True
             )
         ]
-        listed = [f"{name:<{left}}  {text}" for name, text in facts.items()]
         if self.bounds:
-            indent = " " * (left + 2)
-            listed += textwrap.wrap(
-                self.bounds,
+            facts["bounds"] = self.bounds
+        listed = [
+            row
+            for name, text in facts.items()
+            for row in textwrap.wrap(
+                text,
                 len(line),
-                initial_indent=f"{'bounds':<{left}}  ",
-                subsequent_indent=indent,
+                initial_indent=f"{name:<{left}}  ",
+                subsequent_indent=" " * (left + 2),
             )
+        ]
         remarks = [f"cannot tell errors: {reason}" for reason in self.cannot]
         remarks += [*self._weighing(), *self.notes]
         why = [row for text in remarks for row in textwrap.wrap(text, len(line))]
