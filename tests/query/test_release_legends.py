@@ -172,3 +172,24 @@ def test_each_group_is_judged_by_its_own_count() -> None:
     assert release.answers["p"].usable == [True, False]
     assert release.answers["p"].lower == [None, 0]
     assert unknown.answers["p"].lower == [None], "rows with y may be fewer than those with x"
+
+
+def test_a_group_is_judged_by_its_count_of_people_too() -> None:
+    unit = unacorda.Person("id", max_rows=2)
+    asked = {"n": unacorda.count_people(), "p": RANKED["p"]}
+    with opened(FRAME, unit=unit, budget=PureDP(100)) as session:
+        start = session.table("t")
+        two = session.evaluate(
+            start.group_by("s", keys=["a", "none"]).agg(**asked), budget=PureDP(3)
+        )
+        # Of three groups only two are counted of a person, and the rows may lie in the third.
+        three = session.evaluate(
+            start.group_by("s", keys=["a", "none", "nil"]).agg(**asked), budget=PureDP(3)
+        )
+        other = start.agg(n=unacorda.count_people("y"), p=RANKED["p"])
+        unknown = session.evaluate(other, budget=PureDP("0.001"))
+    assert two.answers["p"].usable == [True, False]
+    assert NOTHING in str(two)
+    assert three.answers["p"].lower == [None] * 3
+    assert unknown.answers["p"].lower == [None], "rows with y may be fewer than those with x"
+    assert "of a group of no more rows it tells nothing" in str(three)

@@ -44,7 +44,7 @@ from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.automatic import RowsPerPerson
 from unacorda.query.aggregates.base import Aggregate, Answer, Exact, Forecast
 from unacorda.query.aggregates.hierarchy import GivenLevelWeights
-from unacorda.query.aggregates.linear import Count
+from unacorda.query.aggregates.linear import Count, CountPeople
 from unacorda.query.aggregates.row_counts import KeptRows, RowHistogram, RowsKept, row_rungs
 from unacorda.query.allocation import PricedBatch
 from unacorda.query.engines.engine import (
@@ -230,13 +230,27 @@ def _with_open_ranges(
 ) -> dict[str, Answer]:
     """The answers; a rank of so few rows that noise leaves it open has its whole range.
 
-    How few rows there are at most is known where the same question counts them.
+    How few rows there are at most is known where the same question counts them, or the people who
+    have them, each with `per_cell` rows at most. Where limits choose the groups of a person, the
+    choice for rows is another than that for people, whose number then tells nothing of rows. No
+    other answer gives a limit to rows, and what is not marked may be of no rows at all.
     """
     found = dict(answers)
-    counts = {n: a for n, a in query.aggregates.items() if isinstance(a, Count) and n in found}
+    per_person = query.reach.per_cell if query.reach.touched >= query.cells else None
+    counts: dict[str, Count | CountPeople] = {}
+    times: dict[str, int] = {}
+    for name, aggregate in query.aggregates.items():
+        if name in found and isinstance(aggregate, Count):
+            counts[name], times[name] = aggregate, 1
+        elif name in found and isinstance(aggregate, CountPeople) and per_person is not None:
+            counts[name], times[name] = aggregate, per_person
     for name, forecast in forecasts.items():
         least, column = forecast.least_rows, getattr(query.aggregates[name], "column", None)
-        ends = [found[n].upper for n, count in counts.items() if count.column in (None, column)]
+        ends = [
+            [None if end is None else end * times[n] for end in found[n].upper]
+            for n, count in counts.items()
+            if count.column in (None, column)
+        ]
         if least is None or not ends:
             continue
         cells = zip(*ends, strict=True)

@@ -270,12 +270,12 @@ def rank_reading(error: float) -> str:
 
     >>> rank_reading(120.5)
     'no interval (interval=0.5, or MEDIAN_WITH_INTERVAL in SQL, gives one); its rank is off by at \
-most 121 rows with 95% probability'
+most 121 rows with 95% probability, and of a group of no more rows it tells nothing'
     """
     most = f"{math.ceil(error):,}" if error < _MOST_RANKS else "any number of"
     return (
         "no interval (interval=0.5, or MEDIAN_WITH_INTERVAL in SQL, gives one); its rank is off by "
-        f"at most {most} rows with 95% probability"
+        f"at most {most} rows with 95% probability, and of a group of no more rows it tells nothing"
     )
 
 
