@@ -19,6 +19,7 @@ import pytest
 from tests.query.exact_answers import opened
 from tests.query.test_sources import arrow
 
+import unacorda
 from unacorda.errors import InvalidParameter, SourceUnreadable, UnacordaError
 
 Maker = Callable[[Path], Any]
@@ -168,3 +169,24 @@ def test_what_is_no_table_is_refused_with_the_mend(case: str, tmp_path: Path) ->
     assert caught.value.__cause__ is None
     if isinstance(caught.value, InvalidParameter):
         assert caught.value.argument == "tables['t']"
+
+
+@pytest.mark.parametrize("sign", [";", "\t", "|"])
+def test_a_header_in_one_column_is_noted_with_its_delimiter(sign: str, tmp_path: Path) -> None:
+    path = tmp_path / "visits.csv"
+    path.write_text(f"id{sign}age\n1{sign}30\n")
+    options: dict[str, Any] = {"unit": unacorda.Row(), "budget": unacorda.PureDP(1)}
+    with pytest.warns(UserWarning, match=r"unacorda\.Csv\(.*, delimiter=") as caught:
+        unacorda.Session({"visits": str(path)}, **options).close()
+    assert repr(sign) in str(caught[0].message)
+    assert caught[0].filename == __file__
+    split = unacorda.Csv(str(path), delimiter=sign)
+    with unacorda.Session({"visits": split}, **options) as session:
+        assert "age" in session.table("visits").rows.scope.names
+
+
+def test_a_header_in_another_encoding_is_told_how_to_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "visits.csv"
+    path.write_bytes("id,Größe\n1,30\n".encode("cp1252"))
+    with pytest.raises(SourceUnreadable, match=r"pandas\.read_csv\(path, encoding='cp1252'"):
+        opened(str(path))

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
@@ -37,7 +38,6 @@ _SETTINGS = Path("unacorda.toml")
 _ENDINGS = re.compile(r"\.(csv|tsv|txt|parquet|pq)(\.gz)?$", re.IGNORECASE)
 _NO_CSV = re.compile(r"::|\.(parquet|pq)$", re.IGNORECASE)
 _TABS = {"tab": "\t", "\\t": "\t"}
-_SIGNS = {";": "';'", "\t": "tab", "|": "'|'", ",": "','"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,22 +75,14 @@ class DataTables:
 
         Raises SourceUnreadable where one is missing or has no header, and InvalidParameter.
         """
-        from unacorda.query.schema.sources import CsvFile, locate
+        from unacorda.query.schema.sources import DELIMITERS, locate, unsplit
 
         for name, path in {**self.tables, **self.public}.items() if not self.options else ():
             found = locate(name, self._source(path))
-            if isinstance(found, CsvFile) and len(found.columns) == 1:
-                self._note_header(path, found.columns[0])
-
-    @staticmethod
-    def _note_header(path: str, header: str) -> None:
-        """Note that a header of one column holds a sign that may stand between several."""
-        for sign, written in _SIGNS.items():
-            if sign in header:
+            if (sign := unsplit(found)) is not None:
                 said = f"the header of {path!r} is one column, which holds {sign!r}. If that "
-                said += f"stands between columns, write --delimiter {written}."
+                said += f"stands between columns, write --delimiter {DELIMITERS[sign]}."
                 notice(escape(said))
-                return
 
     def _source(self, path: str) -> str | Csv:
         """A file as a session takes it; InvalidParameter where it has no delimiter."""
@@ -108,7 +100,9 @@ class DataTables:
 
         tables = {table or name: self._source(path) for name, path in self.tables.items()}
         public = {name: self._source(path) for name, path in self.public.items()}
-        return Session(tables, public=public, **self.options, **options)
+        with warnings.catch_warnings():  # `look` has said it, as an option
+            warnings.filterwarnings("ignore", message="the header of")
+            return Session(tables, public=public, **self.options, **options)
 
     def joined(self, public: Mapping[str, str], delimiter: str | None) -> DataTables:
         """The same with more public tables; InvalidParameter for a repeated name."""

@@ -53,6 +53,7 @@ from unacorda.query.schema.sources import (
     Opened,
     Parquet,
     locate,
+    note_delimiter,
 )
 
 _SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([MGTmgt])i?[Bb]")
@@ -128,6 +129,8 @@ class DuckDB(Engine):
     ) -> None:
         super().__init__(timeout=timeout)
         sources = {name: locate(name, source) for name, source in tables.items()}
+        for name, found in sources.items():
+            note_delimiter(tables[name], found)
         self._folder = tempfile.mkdtemp(prefix="unacorda-")  # mode 0700
         self._process = os.getpid()
         self._remove = weakref.finalize(self, _remove, self._folder, self._process)

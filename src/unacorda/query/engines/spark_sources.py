@@ -40,6 +40,7 @@ from unacorda.query.schema.sources import (
     Frame,
     Parquet,
     locate,
+    note_delimiter,
 )
 
 
@@ -390,6 +391,7 @@ def _frame(spark: Any, name: str, source: Any, caller: Any) -> _Found:
             )
         return _own_frame(spark, name, caller.table(source))
     located = locate(name, source)
+    note_delimiter(source, located)
     match located:
         case CsvFile(file=file):
             return *_copied(spark, _parsed(located)), (file,)

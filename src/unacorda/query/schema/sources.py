@@ -10,6 +10,7 @@ import glob
 import gzip
 import os
 import stat
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -177,6 +178,29 @@ def locate(name: str, source: object) -> Opened:
     )
 
 
+DELIMITERS = {";": "';'", "\t": "tab", "|": "'|'", ",": "','"}
+"""Characters that stand between columns of CSV files, each as it is written in a message."""
+
+
+def unsplit(found: Opened) -> str | None:
+    """The character that may stand between columns of a CSV file whose header is one column."""
+    if not isinstance(found, CsvFile) or len(found.columns) != 1:
+        return None
+    return next((sign for sign in DELIMITERS if sign in found.columns[0]), None)
+
+
+def note_delimiter(source: object, found: Opened) -> None:
+    """Warn where a CSV file seems to have another delimiter; its header is public."""
+    sign = unsplit(found)
+    if sign is not None:
+        path = os.fspath(source.path if isinstance(source, Csv) else source)  # type: ignore[call-overload]
+        warnings.warn(
+            f"the header of {path!r} is one column, which holds {sign!r}. If that stands between "
+            f"columns, give the table as unacorda.Csv({path!r}, delimiter={sign!r}).",
+            stacklevel=6,  # of who opens the session
+        )
+
+
 def _kind(source: object) -> str:
     """The library and the name of its type."""
     return f"{type(source).__module__.split('.')[0]}.{type(source).__name__}"
@@ -257,7 +281,10 @@ def _header(start: bytes, delimiter: str, quote: str) -> tuple[tuple[str, ...], 
         rows = csv.reader([text], delimiter=delimiter, quotechar=quote, strict=True)
         names = tuple(name.strip() for name in next(rows, []))
     except UnicodeDecodeError:
-        return (), "the first line is not in UTF-8"
+        return (), (
+            "the first line is not in UTF-8 (for a file of another encoding give the frame that "
+            "pandas.read_csv(path, encoding='cp1252', dtype=str) reads)"
+        )
     except csv.Error:
         return (), "a quote in the first line is not closed, or a field of it is too long"
     if "\0" in text:
