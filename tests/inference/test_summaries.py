@@ -90,9 +90,10 @@ def test_searches_refuse_them_before_anything_is_spent(search: str) -> None:
 
 def test_searches_take_labels_of_text_for_classes_of_text() -> None:
     grid = {"classes": [("no", "yes")]}
-    for labels in (WORDS, WORDS.astype(object)):
+    for labels in (WORDS, pd.Series(WORDS), WORDS.astype(object)):
         curve = inference.ValidationCurve(clone(LOGISTIC), grid, bits=SeededBits(1)).fit(X, labels)
         assert curve.scores_[0] > 0.6
+        assert bool(curve.best_estimator_.summary().notes) == (labels.dtype == object)
 
 
 def test_elements_of_any_type_are_noted_whatever_they_are() -> None:

@@ -247,6 +247,11 @@ REFUSED: dict[str, tuple[type[UnacordaError], str, Callable[[unacorda.Session], 
         r"weight='age / 2'.*up to 30.*least\(age / 2, 1\)",
         lambda s: s.fit(line(GDP(1)), "t", features=["age"], target="wage", weight="age / 2"),
     ),
+    "a weight that is never above 0": (
+        InvalidParameter,
+        r"weight='-age'.*at most -\d",
+        lambda s: s.fit(line(GDP(1)), "t", features=["age"], target="wage", weight="-age"),
+    ),
     "a pure budget": (
         InvalidParameter,
         "budget=",

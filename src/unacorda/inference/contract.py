@@ -222,6 +222,13 @@ def reading_notes(
     return tuple(notes)
 
 
+def note_reading(fitted: Any, X: Any, y: Any) -> None:
+    """Note how elements were read on the last step of a fit that was handed a copy of them."""
+    last = fitted.steps[-1][1] if isinstance(fitted, Pipeline) else fitted
+    if hasattr(last, "notes_"):
+        last.notes_ = reading_notes(X, y, classes=getattr(last, "classes", None))
+
+
 WEIGHTS_ARE_CLIPPED: Final = (
     "weights are clipped to [0, 1]: if they can be above 1, divide them by a public bound near the "
     "largest one, such as 300, and fit again"

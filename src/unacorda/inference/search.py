@@ -40,6 +40,7 @@ from unacorda.inference.candidates import (
 from unacorda.inference.contract import (
     Splitter,
     Wrapper,
+    note_reading,
     rehearse,
     size_of,
     stand_in,
@@ -132,6 +133,7 @@ class PrivateSearch(Wrapper):
             fitted = quietly_fitted(finals[best], (x, target))
             if fitted is None:
                 raise FitFailed
+        note_reading(fitted, X, y)
         self.best_params_, self.estimator_ = grid[best], fitted
         self.best_score_, self.score_error_ = score, noise
         if fresh is not None:

@@ -28,7 +28,14 @@ from unacorda.inference.candidates import (
     quietly_fitted,
     shared_budget,
 )
-from unacorda.inference.contract import Splitter, Wrapper, rehearse, size_of, stand_in
+from unacorda.inference.contract import (
+    Splitter,
+    Wrapper,
+    note_reading,
+    rehearse,
+    size_of,
+    stand_in,
+)
 from unacorda.inference.copies import count_fit
 from unacorda.inference.diagnostics.cells import critical, data_frame
 from unacorda.inference.diagnostics.scoring import ScoringChoice
@@ -159,6 +166,7 @@ class ValidationCurve(Wrapper):
         found, kept = [], []
         for candidate in candidates:
             fitted = quietly_fitted(candidate, (x[fitting], target[fitting]))
+            note_reading(fitted, X, y)
             found.append(fitted)
             kept.append(scoring.quietly(fitted, x[judging], target[judging]))
         sums = NoisySums(rows=len(judging), budget=whole_budget, bits=source)

@@ -144,6 +144,9 @@ def rows_of(
         expected = "numbers within [0, 1], as more counts as 1: by the bounds of its columns it is "
         expected += f"up to {weighed.upper:g}. Divide by that, or write 'least({weight}, 1)'"
         demand(not 1 < weighed.upper < math.inf, "weight", weight, expected=expected)
+        expected = "numbers above 0, as what is below counts as 0: by the bounds of its columns it "
+        expected += f"is at most {weighed.upper:g}"
+        demand(weighed.upper > 0, "weight", weight, expected=expected)
     numbers = VectorSum(
         columns=(*features, target, *filter(None, [weight])),
         norm=Fraction(1),

@@ -803,8 +803,10 @@ class Session:
         features, target
             Columns or expressions. Rows in which one of them is missing are not used.
         weight
-            A column or expression with each row's weight in [0, 1]. Values outside are clamped;
-            missing ones are 0.
+            A column or expression with each row's weight in [0, 1]. Values outside are clamped, so
+            divide survey weights by a public bound: "weight / 300". Missing ones are 0. `summary()`
+            says so. If the bounds of its columns allow more than 1, or only 0 and less, it is
+            refused.
 
         Returns
         -------

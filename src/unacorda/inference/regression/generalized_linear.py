@@ -77,6 +77,8 @@ class LogisticRegression(TwoClasses, Regression):
     cannot_
         The reason for infinite intervals, in words. There is no valid interval if features separate
         the classes, or if events are so rare that fewer than 40 people inform a direction.
+    notes_
+        As of `LinearRegression`.
     diagnostics_
         "rows"; the share "beyond" the radius; the "noise of curvature" (norm, in units of the
         curvature); the "people" behind the least informed direction, about its number of events,

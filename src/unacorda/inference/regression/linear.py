@@ -117,7 +117,10 @@ class LinearRegression(_SquaresRegression):
     sampling_error_, privacy_error_, covariance_
         Errors of the intercept, then the coefficients.
     cannot_
-        The reason for infinite intervals, in words; empty where they are finite.
+        The reasons for infinite intervals, in words, and what helps; empty where they are finite.
+    notes_
+        How weights and elements of any type were read, in words; types alone decide which there
+        are.
     feature_bounds_, target_bounds_, found_bounds_
         The bounds, given or found, and which were found: positions of features, and "target".
     diagnostics_

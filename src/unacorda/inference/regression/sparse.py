@@ -31,8 +31,8 @@ from unacorda.inference.contract import (
     how_many,
     label_column,
     labels,
+    note_reading,
     paired,
-    reading_notes,
     rehearse,
     size_of,
 )
@@ -172,7 +172,7 @@ class SparseRegression(Wrapper):
         chosen = (lower[self.selected_], upper[self.selected_])
         part.set_params(feature_bounds=chosen)
         part.fit(x[np.ix_(fitting, self.selected_)], given[fitting])
-        part.notes_ = reading_notes(X, y, classes=classes)
+        note_reading(part, X, y)
         self._keep(part)
         return self
 
