@@ -172,7 +172,7 @@ def test_counts_say_which_texts_they_count(session: unacorda.Session) -> None:
 def test_a_count_of_a_declared_column_counts_its_numbers(tmp_path: Path) -> None:
     path = tmp_path / "visits.csv"
     path.write_text("id,age,sex\n1,30,F\n2,n/a,M\n")
-    facts = {"age": unacorda.Bounds(0, 100), "sex": unacorda.Text()}
+    facts: dict[str, Any] = {"age": unacorda.Bounds(0, 100), "sex": unacorda.Text()}
     with unacorda.Session(
         {"visits": str(path)}, unit=unacorda.Row(), budget=PureDP(100), columns=facts
     ) as opened:

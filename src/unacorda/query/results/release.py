@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from unacorda import checks
+from unacorda.errors import InvalidParameter
 from unacorda.extras import require
 from unacorda.ledger.ledger import Ledger
 from unacorda.privacy.events import Event
@@ -324,8 +325,9 @@ class Release:
             Without a text, since what is verified is a record and not a release in memory; and for
             a text that is no record.
         """
-        expected = "the text of a record: unacorda.Release.verify(release.to_json())"
-        checks.demand(text is not None, "text", text, expected=expected)
+        if text is None:
+            expected = "the text of a record: unacorda.Release.verify(release.to_json())"
+            raise InvalidParameter("text", None, expected=expected)
         return verify_record(text, ledger=ledger, dataset=dataset)
 
     def __repr__(self) -> str:
