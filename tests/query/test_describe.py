@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import json
 import re
@@ -398,3 +399,28 @@ def test_votes_that_noise_hides_decide_nothing(tmp_path: Path) -> None:
         assert "noise hides its type" in str(found)
         assert age.present is not None
         assert min(age.present.value, found.people.value, found.rows.value) >= 0
+
+
+def test_numbers_within_the_noise_are_not_printed_as_findings() -> None:
+    frame = pd.DataFrame({"x": [1.5, 2.5]})
+    bounds = {"x": unacorda.Bounds(0, 10)}
+    with unacorda.Session(
+        {"t": frame}, unit=unacorda.Row(), budget=unacorda.PureDP(1), columns=bounds
+    ) as session:
+        found = session.describe("t", budget=unacorda.PureDP(1))
+    (column,) = found.columns
+    assert column.present is not None
+    little = dataclasses.replace(column.present, value=-78.0, low=-341.0, high=185.0)
+    column = dataclasses.replace(
+        column, source="vote", kind="date", present=little, quantiles={"50%": "9909-12-07"},
+        intervals={},
+    )  # fmt: skip
+    changed = dataclasses.replace(found, columns=(column,))
+    for text in (str(changed), changed.to_html()):
+        assert "date, by a private vote" in text
+        assert "does not confirm: cannot tell" in text
+        assert "-78" not in text
+        assert "9909" not in text
+        assert "no usable interval" in text
+    sure = dataclasses.replace(column, present=dataclasses.replace(little, value=900.0, low=600.0))
+    assert "cannot tell" not in str(dataclasses.replace(found, columns=(sure,)))

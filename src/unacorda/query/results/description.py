@@ -89,6 +89,9 @@ Kind = Literal["number", "date", "boolean", "category", "text", "other"]
 """As what a column is described."""
 
 _SOURCES = {"declared": "declared", "type": "by its type", "vote": "by a private vote"}
+_CANNOT_TELL = (
+    "by a private vote, which the number of people with a value does not confirm: cannot tell"
+)
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _WIDEST_BAR = 30
 
@@ -420,14 +423,21 @@ def _lines_of_column(column: ColumnLook) -> list[str]:
     if column.missing is not None:
         lines.append(f"  missing              {_possible(column.missing)}")
     note = [f"  {column.note}"] if column.note else []
-    return [f"{escape(column.name)}: {column.kind}, {_SOURCES[column.source]}", *lines, *note]
+    return [f"{escape(column.name)}: {column.kind}, {_source(column)}", *lines, *note]
+
+
+def _source(column: ColumnLook) -> str:
+    """How the type of a column is known, and whether the released numbers leave it open."""
+    present = column.present
+    open_ = present is not None and present.low is not None and present.low <= 0
+    return _CANNOT_TELL if column.source == "vote" and open_ else _SOURCES[column.source]
 
 
 def _facts(column: ColumnLook) -> dict[str, str]:
     """What is known of a column, in words, but for quantiles and what is missing."""
     facts = {}
     if column.present is not None:
-        facts["people with a value"] = _rounded(column.present)
+        facts["people with a value"] = _possible(column.present)
     if column.range is not None:
         how = "found privately" if column.found else "declared"
         facts["range"] = f"{' to '.join(column.range)} ({how})"
@@ -439,7 +449,9 @@ def _facts(column: ColumnLook) -> dict[str, str]:
 def _quantiles(column: ColumnLook, name: str) -> dict[str, str]:
     """Quantiles with their intervals, by names that hold the share."""
     return {
-        name.format(share): f"{value} ({column.intervals.get(share, 'no usable interval')})"
+        name.format(share): f"{value} ({column.intervals[share]})"
+        if share in column.intervals
+        else "no usable interval"
         for share, value in column.quantiles.items()
     }
 
@@ -501,7 +513,7 @@ def _section(column: ColumnLook) -> str:
     note = f'<p class="soft">{html.escape(column.note)}</p>' if column.note else ""
     return (
         f'<section><h2>{html.escape(column.name)} <span class="soft">{column.kind}, '
-        f"{_SOURCES[column.source]}</span></h2>{markup.facts(facts)}{picture}{note}</section>"
+        f"{_source(column)}</span></h2>{markup.facts(facts)}{picture}{note}</section>"
     )
 
 
