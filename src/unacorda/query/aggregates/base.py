@@ -536,6 +536,6 @@ def bounds_of(
         expected=f"public bounds for {column!r}",
         column=column,
         hint="write them with the aggregate, such as "
-        f"unacorda.mean({column!r}, 0, 100), or declare columns={{...: unacorda.Bounds(0, 100)}} "
-        "for every column it is made of",
+        f"unacorda.mean({column!r}, 0, 100), or open the session with columns={{...: "
+        "unacorda.Bounds(0, 100)} for every column it is made of",
     )

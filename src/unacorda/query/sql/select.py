@@ -503,8 +503,8 @@ def _check(item: Item, query: Query, *, alone: bool) -> None:
             raise
         value, expected = item.arguments[1], "a column of public values"
         hint = (
-            f"declare columns={{{value!r}: unacorda.Categories([...])}}. Where no list of them is "
-            "public, GROUP BY it with unacorda.private_keys()"
+            f"open the session with columns={{{value!r}: unacorda.Categories([...])}}. Where no "
+            "list of them is public, GROUP BY it with unacorda.private_keys()"
         )
         rest = {"lacks": "keys", "column": value, "hint": hint}
     else:
