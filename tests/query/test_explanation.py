@@ -195,3 +195,14 @@ def test_no_usable_answer_says_that_other_texts_are_missing(tmp_path: Path) -> N
         "Texts of size that are no plain values, such as '1,5' among numbers, count as missing"
     )
     assert told[pd.DataFrame] == [told[str][0].partition(". Texts")[0]]
+
+
+def test_a_condition_that_is_too_long_once_written_out_is_answered(
+    session: unacorda.Session,
+) -> None:
+    condition = " OR ".join(["age='01.07.2025'"] * 480)
+    assert len(condition) < 10_000
+    query = session.table("visits").where(condition).agg(n=unacorda.count())
+    (step,) = query.rows.steps
+    assert len(step.expression.text) > 10_000
+    assert session.evaluate(query, budget=PureDP("0.1")).readings == ()

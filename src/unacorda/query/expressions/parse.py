@@ -103,7 +103,9 @@ def misleading_texts(expression: Expression) -> Iterator[str]:
 
     Decided by the literals and the comparisons in which they stand alone.
     """
-    waiting: list[Node] = [_tree_of(expression.text, argument="expression")]
+    waiting: list[Node] = []
+    with contextlib.suppress(UnsafeExpression):  # written out it may be too long to be read again
+        waiting.append(_tree_of(expression.text, argument="expression"))
     while waiting:
         node = waiting.pop()
         if not isinstance(node, Operation):
