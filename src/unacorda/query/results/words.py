@@ -239,8 +239,7 @@ def texts_in_words(query: Query) -> tuple[str, ...]:
             if leaf.drops_texts
             else f"{name}: every text in {leaf.label} counts, such as 'n/a'; declare Bounds of "
             f"{leaf.label} to count numbers only"
-            for leaf in dict.fromkeys(read)
-            if leaf.of_text
+            for leaf in {leaf.name: leaf for leaf in read if leaf.of_text}.values()
         ]
     return (*dict.fromkeys(itertools.chain.from_iterable(map(misleading_texts, every))), *lines)
 
