@@ -80,6 +80,7 @@ from unacorda.query.schema.units import Reach
 Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 _MISS = 0.025  # of either end of an interval
+_FEW_ROWS = "of a group with no more rows than its rank may be off it tells nothing: count them too"
 _MOST_RANKS = 2**40  # more than any table has rows
 _WORTH = 0.1  # by how much the logarithm of errors has to fall for draws that take longer
 _MOST = 100
@@ -239,6 +240,7 @@ class BoundedQuantile(GridAggregate, Single):
         error = rank_error(self, self.q, noise.point, miss=1 - float(CONFIDENCE))
         if noise.end is None:
             notes.append("no interval: write interval=0.5 to spend half of this share on one")
+            notes.append(_FEW_ROWS)
             reading = rank_reading(error)
         return Forecast(
             noise=f"exponential mechanism with epsilon = {float(noise.point.epsilon):.6g}",
@@ -268,14 +270,14 @@ class BoundedQuantile(GridAggregate, Single):
 def rank_reading(error: float) -> str:
     """The note of a release on a quantile without an interval.
 
-    >>> rank_reading(120.5)
-    'no interval (interval=0.5, or MEDIAN_WITH_INTERVAL in SQL, gives one); its rank is off by at \
-most 121 rows with 95% probability, and of a group of no more rows it tells nothing'
+    >>> rank_reading(12.5)
+    'no interval (interval=0.5, MEDIAN_WITH_INTERVAL); its rank is off by at most 13 rows with \
+95% probability'
     """
     most = f"{math.ceil(error):,}" if error < _MOST_RANKS else "any number of"
     return (
-        "no interval (interval=0.5, or MEDIAN_WITH_INTERVAL in SQL, gives one); its rank is off by "
-        f"at most {most} rows with 95% probability, and of a group of no more rows it tells nothing"
+        "no interval (interval=0.5, MEDIAN_WITH_INTERVAL); its rank is off by at most "
+        f"{most} rows with 95% probability"
     )
 
 
@@ -375,6 +377,7 @@ class GridQuantiles(GridAggregate):
         error, reading = noise.rank_error(slots=int(self.grid.slots[-1])), ""
         if not self.interval:
             notes.append("no intervals: write interval=0.5 to spend half of this share on them")
+            notes.append(_FEW_ROWS)
             reading = rank_reading(error)
         return Forecast(
             noise=noise.words,
