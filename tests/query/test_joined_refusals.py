@@ -213,7 +213,7 @@ def test_explain_says_how_many_rows_one_unit_has() -> None:
         assert "on pid = patient; the others go: one person has at most 4 rows" in met
         assert "one unit brings at most 4 rows" in met
         public = page(session, visits.join("zips", "zip", columns=["people"], how="left"))
-        assert "1. keep at most 5 rows of each person (pid), chosen at random, before a" in public
+        assert "2. keep at most 5 rows of each person (pid), chosen at random, before a" in public
         assert "2; rows that meet none stay: one person has at most 10 rows" in public
         assert "one unit brings at most 5 rows" in public
         both = page(session, visits.union(labs).explode("day", most=3))
