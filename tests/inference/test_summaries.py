@@ -170,6 +170,12 @@ def test_the_page_defines_each_line_of_a_summary() -> None:
     models = [
         clone(LINE).fit(X, TARGET),
         clone(LOGISTIC).fit(X, SECOND),
+        inference.PoissonRegression(budget=GDP(2), feature_bounds=(-4, 4), largest=9).fit(
+            X, DRAWN.poisson(1.0, N)
+        ),
+        inference.QuantileRegression(
+            budget=GDP(2), feature_bounds=(-4, 4), target_bounds=(-5, 5)
+        ).fit(X, TARGET),
         inference.LocalLinearRegression(
             budget=GDP(50), feature_bounds=(-4, 4), residual_bound=5.0
         ).fit(X, TARGET),
