@@ -165,7 +165,7 @@ def test_numbers_of_rows_and_people_are_whole_and_not_negative() -> None:
 
 
 def test_the_page_defines_each_line_of_a_summary() -> None:
-    page = (Path(__file__).parents[2] / "docs/regression.md").read_text()
+    page = (Path(__file__).parents[2] / "docs/regression-summary.md").read_text()
     defined = dict(re.findall(r"^\| ([^|]+?) \| `([^|]+?)` \|", page, re.MULTILINE))
     models = [
         clone(LINE).fit(X, TARGET),

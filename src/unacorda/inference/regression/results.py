@@ -242,7 +242,7 @@ _MEANINGS: Final = {
     "dispersion": "dispersion (1 if the model holds)",
     "last step": "last step over its error (3.5 at most)",
 }
-"""How the text of a fit names its diagnostics; docs/regression.md defines them."""
+"""How the text of a fit names its diagnostics; docs/regression-summary.md defines them."""
 
 _COUNTS: Final = frozenset({"rows", "people"})
 """Diagnostics that are numbers of rows or people."""
@@ -274,8 +274,8 @@ class Summary:
     guarantee
         What was spent.
     diagnostics
-        Further released numbers by name, such as the number of rows; docs/regression.md defines
-        each.
+        Further released numbers by name, such as the number of rows.
+        docs/regression-summary.md defines each.
     protects
         The privacy unit, in words.
     cannot
