@@ -386,7 +386,7 @@ def test_votes_that_noise_hides_decide_nothing(tmp_path: Path) -> None:
     pd.DataFrame({"id": range(50), "age": [20 + i % 60 for i in range(50)]}).to_csv(
         file, index=False
     )
-    for seed in range(6):
+    for seed in range(3):
         with unacorda.Session(
             {"few": str(file)},
             unit=unacorda.Person("id", max_rows=1),
