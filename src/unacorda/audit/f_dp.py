@@ -64,7 +64,7 @@ def approximate_inverse(epsilon: float, delta: float) -> Inverse:
 
 
 def refutes(inverse: Inverse, *, right: int, guesses: int, canaries: int, error: float) -> bool:
-    r"""Whether so many right guesses have probability at most `error` under a trade-off function.
+    r"""Whether these right guesses have probability at most `error` under a trade-off curve.
 
     Statement   If the chance of `right` or more were above error, then r = error right / m and
                 h = error (g - right) / m would grow to r + h <= g / m under

@@ -72,7 +72,7 @@ def gdp_budget(budget: object) -> GDP:
 
 
 def shareable(budget: object, *, releases: int) -> PureDP | ZCDP | GDP:
-    """Convert the budget to the kind that suits so many releases of single numbers.
+    """Convert the budget to the kind that suits this number of releases of single numbers.
 
     ApproxDP becomes PureDP or Gaussian DP, whichever leaves less noise; RenyiDP its zCDP.
 

@@ -301,7 +301,7 @@ def labels(y: ArrayLike, classes: Any, *, rows: int) -> tuple[Floats, Floats]:
 
 
 def label_column(y: ArrayLike, *, rows: int) -> NDArray[Any]:
-    """The label of each of so many rows: an array of numbers or text as it is, else objects.
+    """The label of each row: an array of numbers or text as it is, else objects.
 
     Of objects each is a number, a text, or None.
     """

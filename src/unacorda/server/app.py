@@ -178,7 +178,7 @@ class Routes:
         """An answer, stored before it leaves.
 
         A client that disconnects before its question begins withdraws it; one that disconnects
-        later does not end it. With `Prefer: wait=10` the response is 202 after so many seconds.
+        later does not end it. With `Prefer: wait=10` the response is 202 after 10 seconds.
         """
         body = await self._body(request, "ask")
         loop, service = asyncio.get_running_loop(), self._service

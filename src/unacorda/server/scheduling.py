@@ -159,7 +159,7 @@ _FIRST_STEP: Final = 0.25
 
 
 def leaves_after(times: AnswerTimes, seconds: float) -> float:
-    """When an answer that was ready after so many seconds is sent, in seconds after arrival.
+    """When an answer that was ready after this time is sent, in seconds after arrival.
 
     >>> leaves_after(2.0, 2.5), leaves_after("stepped", 2.5), leaves_after("at once", 2.5)
     (4.0, 4.0, 2.5)

@@ -226,7 +226,7 @@ class _Descent:
 
 
 def noise_for(budget: Guarantee, *, sampling_rate: Fraction, steps: int) -> float:
-    """The least noise multiplier with which so many batches keep the budget.
+    """The least noise multiplier with which these batches keep the budget.
 
     Neighbors replace one row: a batch loses it and gains another, each with the rate.
 

@@ -101,7 +101,7 @@ class PublicTableReader(Protocol):
     def __call__(
         self, source: object, choose: Callable[[Sequence[str]], Sequence[str]], *, most: int
     ) -> list[tuple[Any, ...]]:
-        """Read at most so many rows; SourceUnreadable if the table cannot be read."""
+        """Read a limited number of rows; SourceUnreadable if the table cannot be read."""
 
 
 def joint_ids(types: Mapping[str, str]) -> dict[str, Identity]:
