@@ -89,9 +89,6 @@ Kind = Literal["number", "date", "boolean", "category", "text", "other"]
 """As what a column is described."""
 
 _SOURCES = {"declared": "declared", "type": "by its type", "vote": "by a private vote"}
-_CANNOT_TELL = (
-    "by a private vote, which the number of people with a value does not confirm: cannot tell"
-)
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _WIDEST_BAR = 30
 
@@ -423,14 +420,7 @@ def _lines_of_column(column: ColumnLook) -> list[str]:
     if column.missing is not None:
         lines.append(f"  missing              {_possible(column.missing)}")
     note = [f"  {column.note}"] if column.note else []
-    return [f"{escape(column.name)}: {column.kind}, {_source(column)}", *lines, *note]
-
-
-def _source(column: ColumnLook) -> str:
-    """How the type of a column is known, and whether the released numbers leave it open."""
-    present = column.present
-    open_ = present is not None and present.low is not None and present.low <= 0
-    return _CANNOT_TELL if column.source == "vote" and open_ else _SOURCES[column.source]
+    return [f"{escape(column.name)}: {column.kind}, {_SOURCES[column.source]}", *lines, *note]
 
 
 def _facts(column: ColumnLook) -> dict[str, str]:
@@ -513,7 +503,7 @@ def _section(column: ColumnLook) -> str:
     note = f'<p class="soft">{html.escape(column.note)}</p>' if column.note else ""
     return (
         f'<section><h2>{html.escape(column.name)} <span class="soft">{column.kind}, '
-        f"{_source(column)}</span></h2>{markup.facts(facts)}{picture}{note}</section>"
+        f"{_SOURCES[column.source]}</span></h2>{markup.facts(facts)}{picture}{note}</section>"
     )
 
 
