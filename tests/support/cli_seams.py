@@ -20,7 +20,7 @@ from unacorda.cli.events import (
 )
 from unacorda.cli.events import KINDS as SPELLED_KINDS
 from unacorda.cli.fit import read_formula
-from unacorda.cli.render import TextTable, rounded
+from unacorda.cli.render import rounded, table_blocks
 from unacorda.query.results.display import estimate, number
 
 __all__ = [
@@ -29,7 +29,6 @@ __all__ = [
     "SPELLED_KINDS",
     "CliSearch",
     "ExitCode",
-    "TextTable",
     "aim_of",
     "app",
     "bounds_hint",
@@ -49,6 +48,7 @@ __all__ = [
     "render",
     "reported",
     "rounded",
+    "table_blocks",
     "unit_hint",
     "written",
 ]

@@ -21,7 +21,6 @@ from unacorda.cli import params, render
 from unacorda.cli.errors import EXIT_CODES
 from unacorda.cli.render import plain, rounded
 from unacorda.errors import InvalidParameter, UnsupportedEvent
-from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.privacy.estimates import Interval
@@ -138,7 +137,7 @@ def account(
         notes = list(sampling_notes(event, delta=delta, neighbors=neighbors))
     _refuse_if_nothing(event, found)
     for note in notes:
-        render.notice(escape(note))
+        render.notice(note)
     explanation = explained(event, neighbors=neighbors) if explain else None
     if as_json:
         fields: dict[str, Any] = {
@@ -153,20 +152,19 @@ def account(
         render.as_json({**fields, "notes": notes}, strict=True)
         return
     heads = ("", "from", "to", "relative width", "engine", "source")
-    rows = tuple(one.row for one in found)
-    render.print_table(render.TextTable(heads=heads, rows=rows, left=1, repeated=1, words=2))
+    render.print_table(heads, (one.row for one in found), left=1, repeated=1, words=2)
     for one in found:
         if one.why is not None:
-            render.line(render.wrapped(f"{one.name}: {one.why}"))
-    render.line(f"\nNeighboring tables differ by {neighbors}.")
+            render.paragraph(f"{one.name}: {one.why}")
+    render.raw(f"\nNeighboring tables differ by {neighbors}.")
     if explanation is not None:
         for part in explanation.parts:
             render.line(f"{part.count} x {written(part.event)}")
-            render.line(render.wrapped(f"  {part.theorem} [{part.source}]"))
+            render.paragraph(f"  {part.theorem} [{part.source}]")
         for one in found:
             for text in (f"{one.name}:", *(f"  {said}" for said in one.findings)):
                 if one.findings:
-                    render.line(render.wrapped(text))
+                    render.paragraph(text)
 
 
 def check_neighbors(event: Event, relation: Neighbors) -> None:

@@ -15,7 +15,6 @@ import click
 from unacorda.checks import demand, exact
 from unacorda.cli import params, render
 from unacorda.cli.errors import EXIT_CODES
-from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.server.remote import RemoteRelease
@@ -89,11 +88,11 @@ def ask(
     else:
         release = remote.evaluate(text, budget=budget, purpose=purpose, fresh=fresh)
     if as_json:
-        render.line(release.text)
+        render.raw(release.text)
         return
     _print_release(release)
     if not release.made_up:
-        render.line(escape(f"{remote.remaining} of your limit is left"))
+        render.line(f"{remote.remaining} of your limit is left")
 
 
 def _token(file: Path | None) -> str:
@@ -112,16 +111,14 @@ def _print_explanation(said: Mapping[str, Any], *, as_json: bool) -> None:
 
 def _print_release(release: RemoteRelease) -> None:
     rows = release.rows
-    heads = tuple(rows[0]) if rows else ()
-    cells = tuple(tuple(escape(_cell(row[name])) for name in heads) for row in rows)
     if rows:
-        render.print_table(render.TextTable(heads=tuple(map(escape, heads)), rows=cells))
+        render.print_table(rows[0], (map(_cell, row.values()) for row in rows))
     if release.made_up:
         render.notice("these rows are made up: they say nothing of the data, and cost nothing")
     elif release.again:
         render.line("answered before: this cost nothing")
     else:
-        render.line(escape(f"cost {release.charge}"))
+        render.line(f"cost {release.charge}")
 
 
 def _cell(value: object) -> str:

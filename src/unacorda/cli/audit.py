@@ -112,9 +112,9 @@ def _print(bound: Bound, promised: float | None, *, refuted: bool) -> None:
         rows.insert(1, ("mu is at least", f"{bound.mu:.4g}"))
     if promised is not None:
         rows.append(("promised", f"{promised:g}: {'refuted' if refuted else 'not refuted'}"))
-    render.print_table(render.TextTable(heads=(bound.method, ""), rows=tuple(rows), left=1))
+    render.print_table((bound.method, ""), rows, left=1)
     if bound.note:
-        render.line(render.wrapped(bound.note))
+        render.paragraph(bound.note)
 
 
 def read_scores(text: str) -> tuple[list[float], list[bool]]:

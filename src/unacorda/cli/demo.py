@@ -151,12 +151,12 @@ class _DemoQuery:
 def demo(*, as_json: bool) -> None:
     """The verb; its help is `HELP`."""
     if not as_json:
-        render.line(render.wrapped(_WELCOME, width=_WIDTH))
+        render.raw(render.wrapped(_WELCOME, width=_WIDTH))
     found = [_shown(part, quiet=as_json) for part in _parts()]
     if as_json:
         render.as_json({"parts": found})
     else:
-        render.line(f"\n{_NEXT}")
+        render.raw(f"\n{_NEXT}")
 
 
 def _parts() -> Iterator[_DemoQuery]:
@@ -217,17 +217,17 @@ def _shown(part: _DemoQuery, *, quiet: bool) -> dict[str, Any]:
         release = session.sql(part.sql, budget=part.request, keys=keys).clamped()
         exact, kept = (_exactly(sql, table, path) for sql in (part.sql, part.kept))
     if not quiet:
-        render.line()
+        render.raw()
         render.heading(part.title)
         _paragraph(part.intro)
-        render.line("\n" + "\n".join(f"  {text}" for text in part.sql.splitlines()))
+        render.raw("\n" + "\n".join(f"  {text}" for text in part.sql.splitlines()))
         _paragraph("The plan, which is free to see and reads no data:")
         _paragraph(str(explanation))
-        render.line()
-        render.print_table(_table(part, release, exact, kept))
+        render.raw()
+        _print_table(part, release, exact, kept)
         _paragraph(part.after)
         left = left_of(release.remaining, release.budget)
-        render.line(f"\nSpent {release.charge}; {left}.")
+        render.raw(f"\nSpent {release.charge}; {left}.")
     return {
         "title": part.title,
         "sql": part.sql,
@@ -245,7 +245,7 @@ def _shown(part: _DemoQuery, *, quiet: bool) -> dict[str, Any]:
 
 
 def _paragraph(text: str) -> None:
-    render.line(f"\n{render.wrapped(text, width=_WIDTH)}")
+    render.raw(f"\n{render.wrapped(text, width=_WIDTH)}")
 
 
 def _exactly(sql: str, table: str, path: Path) -> dict[str, tuple[float, ...]]:
@@ -260,12 +260,12 @@ def _exactly(sql: str, table: str, path: Path) -> dict[str, tuple[float, ...]]:
         return {key: tuple(row) for key, *row in connection.execute(sql).fetchall()}
 
 
-def _table(
+def _print_table(
     part: _DemoQuery,
     release: Release,
     exact: Mapping[str, tuple[float, ...]],
     kept: Mapping[str, tuple[float, ...]],
-) -> render.TextTable:
+) -> None:
     """A line for each group: exact numbers, and next to each that has one the private."""
     alone = len(part.heads) - len(release.answers)  # exact numbers without a private one
     rows = []
@@ -278,7 +278,7 @@ def _table(
         rows.append((name, *shown[:alone], *pairs))
     paired = [(head, "private") for head in part.heads[alone:]]
     heads = ("", *part.heads[:alone], *itertools.chain(*paired))
-    return render.TextTable(heads=heads, rows=tuple(rows), left=1, repeated=1)
+    render.print_table(heads, rows, left=1, repeated=1)
 
 
 def _cell(answer: Answer, place: int) -> str:

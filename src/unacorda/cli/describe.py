@@ -17,7 +17,6 @@ from unacorda.cli.missing import Missing
 from unacorda.cli.output import check_target, output, stored
 from unacorda.cli.query import UNKEPT
 from unacorda.cli.tables import DataTables, data, known_rows, terms_of
-from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee
@@ -120,9 +119,9 @@ def describe(
     kept = html is not None and stored(found, html)
     recorded = output is None or stored(found, output)
     if as_json:
-        render.line(found.to_json())
+        render.raw(found.to_json())
     elif not kept:
-        render.line("\n".join(map(escape, str(found).splitlines())))
+        render.lines(found)
     return None if recorded and (kept or html is None) else ExitCode.FAILED
 
 

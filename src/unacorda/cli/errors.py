@@ -37,7 +37,6 @@ from unacorda.errors import (
     UnsupportedEvent,
     WrongUnit,
 )
-from unacorda.query.expressions.quoting import escape
 
 
 @dataclass(slots=True)
@@ -148,21 +147,23 @@ def reported(command: Callable[[], Any], invocation: Invocation | None = None) -
         error.show()
         code = ExitCode.USAGE
     except click.UsageError as error:
-        notice(escape(_usage(error)), kind="error")
+        notice(_usage(error), kind="error")
         code = ExitCode.USAGE
     except BrokenPipeError:
         silence()
         code = ExitCode.PIPE
     except (KeyboardInterrupt, click.Abort):
-        notice(escape(f"Interrupted. {called.charged()}"))
+        notice(f"Interrupted. {called.charged()}")
         code = ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001  # the last door: a traceback may show data
         if called.interrupted:  # an engine makes an error of its own of an interrupt
-            notice(escape(f"Interrupted. {called.charged()}"))
+            notice(f"Interrupted. {called.charged()}")
             return int(ExitCode.INTERRUPTED)
         codes = (code for kind, code in _CODES.items() if isinstance(error, kind))
         code = next(codes, ExitCode.FAILED)
-        notice(_message(error), kind="error")
+        drawing = error.drawing if isinstance(error, InvalidParameter) else ""
+        # Its own lines break; whatever else holds a line break, such as a name, shows an escape.
+        notice(_message(error, drawing), kind="error", drawing=drawing.splitlines()[1:])
     return int(code)
 
 
@@ -193,9 +194,8 @@ def silence() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _message(error: Exception) -> str:
-    """What is wrong, in the words of a shell, and below it the drawing of the place in a text."""
-    drawing = error.drawing if isinstance(error, InvalidParameter) else ""
+def _message(error: Exception, drawing: str) -> str:
+    """What is wrong, in the words of a shell. drawing: of the place in a text, without which."""
     match error:
         case BudgetExceeded(asked=asked, left=left, account=account):
             text = (
@@ -214,9 +214,7 @@ def _message(error: Exception) -> str:
                 f"The command failed ({type(error).__name__}). No more is shown, because it may "
                 "depend on the data. What a question that had begun costs stays spent."
             )
-    text = escape(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")
-    # Its own lines break; whatever else holds a line break, such as a name, shows an escape.
-    return "\n".join([text, *map(escape, drawing.splitlines()[1:])])
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def _refused(error: InvalidParameter) -> str:
@@ -248,7 +246,7 @@ def _warnings_in_words() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.filterwarnings("always", category=UserWarning, module=r"unacorda\.")
-        warnings.showwarning = lambda message, *_: notice(escape(str(message)))
+        warnings.showwarning = lambda message, *_: notice(str(message))
         yield
 
 

@@ -24,7 +24,7 @@ from unacorda.cli.query import UNKEPT
 from unacorda.cli.tables import DataTables, data, paid_session, terms_of
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.privacy.guarantees import PureDP, left_of
-from unacorda.query.expressions.quoting import escape, identifier, literal
+from unacorda.query.expressions.quoting import identifier, literal
 
 if TYPE_CHECKING:
     from unacorda.inference.regression.results import Summary
@@ -134,9 +134,9 @@ def fit(
         stated |= {"coefficients": summary.to_dicts(), "cannot": summary.cannot}
         render.as_json(stated | {"notes": summary.notes})
         return
-    render.line("\n".join(map(escape, str(summary).splitlines())))
+    render.lines(summary)
     if account is not None:
-        render.line(escape(f"Account {account.name!r}: {left}."))
+        render.line(f"Account {account.name!r}: {left}.")
 
 
 _UNTYPED = (

@@ -24,7 +24,6 @@ from unacorda.cli.errors import EXIT_CODES, Invocation, no_account
 from unacorda.cli.params import Decorator, budget_of, gathered
 from unacorda.errors import InvalidParameter, LedgerFailed, LedgerMismatch
 from unacorda.privacy.guarantees import guarantee_from_json, left_of
-from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.ledger.entries import AccountTerms, Entry
@@ -483,7 +482,7 @@ def _verify(
         render.as_json({"accounts": said})
         return
     for one in said:
-        render.line(escape(f"{one['dataset']}: {one['entries']} entries chain and add up"))
+        render.line(f"{one['dataset']}: {one['entries']} entries chain and add up")
         render.line(f"  last digest: {one['digest'] or 'none yet'}")
 
 
@@ -496,7 +495,7 @@ def _export(*, ledger: str, dataset: str) -> None:
     with opened(ledger, must_exist=True) as book:
         for name in chosen(book, dataset):
             for line in export_account(book, name):
-                render.line(line)
+                render.raw(line)
 
 
 @ledger.command("show", help=_SHOW)
@@ -519,7 +518,7 @@ def _show(
         render.line("This ledger has no accounts.")
     for place, one in enumerate(found):
         if place:
-            render.line()
+            render.raw()
         _print(one)
 
 
@@ -600,7 +599,7 @@ def _print(said: dict[str, Any], *, as_json: bool = False) -> None:
     if as_json:
         render.as_json(said)
         return
-    render.heading(escape(said["dataset"]))
+    render.heading(said["dataset"])
     render.print_facts(
         ("budget", left_of(said["remaining"], said["budget"])),
         ("spent", str(said["spent"])),
@@ -620,23 +619,20 @@ def _print(said: dict[str, Any], *, as_json: bool = False) -> None:
         render.line(f"odometer: epsilon {reading} {at}, however it was chosen")
     for name, part in said["sub_accounts"].items():
         left = left_of(part["remaining"], part["budget"])
-        render.line(escape(f"sub-account {name}: {left}"))
+        render.line(f"sub-account {name}: {left}")
     for number, split in enumerate(said["splits"], start=1):
-        render.line(
-            escape(
-                f"split {split['name'] or number}: the {split['max_parts']} largest parts are owed"
-            )
-        )
+        name = split["name"] or number
+        render.line(f"split {name}: the {split['max_parts']} largest parts are owed")
         for key, spent in split["spent"].items():
-            render.line(escape(f"  part {key}: spent {spent} of {split['limit']}"))
+            render.line(f"  part {key}: spent {spent} of {split['limit']}")
     asked = (entry for entry in said["entries"] if entry["state"] == "reserved")
-    rows = tuple(_row(number, entry) for number, entry in enumerate(asked, start=1))
+    rows = [_row(number, entry) for number, entry in enumerate(asked, start=1)]
     if not rows:
         render.line("No questions yet.")
         return
-    render.line()
+    render.raw()
     heads = ("entry", "time (UTC)", "answered", "cost", "limits", "analyst", "purpose")
-    render.print_table(render.TextTable(heads=heads, rows=rows, left=len(heads), repeated=1))
+    render.print_table(heads, rows, left=len(heads), repeated=1)
 
 
 def _row(number: int, entry: dict[str, Any]) -> tuple[str, ...]:
@@ -644,14 +640,13 @@ def _row(number: int, entry: dict[str, Any]) -> tuple[str, ...]:
     answered = "yes" if entry["answered"] else "called off" if entry["called_off"] else "no"
     if entry["steps"] is not None:
         answered = "1 step" if entry["steps"] == 1 else f"{entry['steps']:,} steps"
-    cells = (
+    return (
         str(number),
         _minute(entry["time"]),
         answered,
         str(guarantee_from_json(json.dumps(entry["charge"]))),
         *(text or "-" for text in (limits, entry["analyst"], entry["purpose"])),
     )
-    return tuple(map(escape, cells))
 
 
 def _protected(terms: dict[str, Any]) -> str | None:

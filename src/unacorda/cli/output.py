@@ -16,7 +16,6 @@ from unacorda.cli.params import FILE, Decorator, flag, option
 from unacorda.cli.render import notice
 from unacorda.extras import require
 from unacorda.privacy.guarantees import left_of
-from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.query.results.description import Description
@@ -76,9 +75,9 @@ def stored_as(path: Path, content: Callable[[], bytes], *, spent: str) -> bool:
         write(content(), path)
     except Exception as error:  # noqa: BLE001  # whatever it is, the answer must not be lost
         why = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
-        notice(escape(f"{str(path)!r} could not be written: {why}."), kind="error")
+        notice(f"{str(path)!r} could not be written: {why}.", kind="error")
         return False
-    notice(escape(f"written to {str(path)!r}; {spent}"))
+    notice(f"written to {str(path)!r}; {spent}")
     return True
 
 

@@ -24,7 +24,6 @@ from unacorda.cli.errors import EXIT_CODES
 from unacorda.cli.ledger import chosen, dataset_option, ledger_option, opened
 from unacorda.errors import InvalidParameter
 from unacorda.extras import require
-from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.ledger.ledger import Ledger
@@ -150,7 +149,7 @@ def _kind(
             if as_json:
                 render.as_json({"output": str(output), **drawn.numbers})
             else:
-                render.line(f"Drawn: {escape(str(output))}")
+                render.line(f"Drawn: {output}")
 
         for option in reversed(every):
             option(command)

@@ -23,7 +23,6 @@ from unacorda.cli.params import KEPT_SHARE, KEYS_ONCE, SEARCH_SHARE, GivenKeys
 from unacorda.cli.tables import ALWAYS, DataTables, data, known_rows, terms_of
 from unacorda.errors import BudgetExceeded, InvalidParameter, UnacordaError, UnsafeExpression
 from unacorda.privacy.guarantees import left_of
-from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee
@@ -233,7 +232,7 @@ def query(
         render.notice(UNKEPT.format(asked="answer"))
     kept = output is not None and stored(release, output)
     if as_json:
-        render.line(release.to_json())
+        render.raw(release.to_json())
     elif not kept:
         _print_release(release, account, searched=searched)
     return None if kept or output is None else ExitCode.FAILED
@@ -265,14 +264,13 @@ def _suggest(
     render.line("The least budgets that reach this, each by itself:")
     for numbers in found.values():
         written = " ".join(f"--{name} {value}" for name, value in numbers.items())
-        render.line(escape(f"  {written}"))
+        render.line(f"  {written}")
     _print_free(question)
 
 
 def _print_free(question: CommandQuestion) -> None:
-    render.line()
     read = "Nothing" if question.assuming is None else "Nothing but the public table"
-    render.line(f"{read} was read and nothing was spent.")
+    render.raw(f"\n{read} was read and nothing was spent.")
 
 
 def _explain(
@@ -293,7 +291,7 @@ def _explain(
             session, has_account = account.below(session, book, opens=False), True
         else:
             if account is not None and budget is None:
-                render.notice(escape(no_account(account.dataset, known)))
+                render.notice(no_account(account.dataset, known))
             session = stack.enter_context(question.session(budget=budget or question.request))
             has_account = budget is not None
         if wanted.searches:
@@ -305,12 +303,11 @@ def _explain(
     if not detail:
         from unacorda.query.results.explanation import HEADS
 
-        rows = tuple(explanation.errors)
-        render.print_table(render.TextTable(heads=HEADS, rows=rows, left=1, repeated=1))
-        render.line()
+        render.print_table(HEADS, explanation.errors, left=1, repeated=1)
+        render.raw()
     for text in explanation.page if detail else explanation.remarks:
         if has_account or not text.startswith("What is left: "):
-            render.line(render.wrapped(escape(text)))
+            render.paragraph(text)
     if not detail:
         render.line("--detail shows the rows, the noise, and what other budgets would buy.")
     _print_free(question)
@@ -332,7 +329,7 @@ def _note_search(wanted: CommandQuestion, question: CommandQuestion) -> None:
             f"{wanted.request * SEARCH_SHARE}. This is explained for {rows}, the most that can be "
             "found: with fewer, errors are smaller."
         )
-    render.notice(escape(said))
+    render.notice(said)
 
 
 def _answered(
@@ -376,30 +373,30 @@ def _found(question: CommandQuestion, **account: Any) -> CommandQuestion:
 def _print_release(
     release: Release, account: PayingAccount | None, *, searched: Guarantee | None
 ) -> None:
-    render.print_table(render.release_table(release))
-    render.line()
+    left, repeated = len(release.groups), len(release.heads) - len(release.answers)
+    render.print_table(release.heads, release.cells(), left=left, repeated=repeated)
+    render.raw()
     if any(low is not None for answer in release.answers.values() for low in answer.lower):
         clamps = any(one.clamped for one in release.query.aggregates.values())
         rest = ", not the bias of clamping to bounds" if clamps else ""
-        margins = _MARGINS.format(about=release.about, rest=rest)
-        render.line(render.wrapped(escape(margins)))
+        render.paragraph(_MARGINS.format(about=release.about, rest=rest))
     for text in (*release.legend, *release.readings):
-        render.line(render.wrapped(escape(text)))
+        render.paragraph(text)
     if release.found is not None:
-        render.line(render.wrapped(escape(f"{release.found.sentence}.")))
+        render.paragraph(f"{release.found.sentence}.")
     if release.kept is not None:
-        render.line(render.wrapped(escape(f"{release.kept.sentence}.")))
+        render.paragraph(f"{release.kept.sentence}.")
     elif release.query.drops_rows and not release.query.bounded_by_rows:
-        render.line(render.wrapped(_NO_KEPT))
-    left = left_of(release.remaining, release.budget)
-    left = "" if account is None else f" Account {account.name!r}: {left}."
+        render.paragraph(_NO_KEPT)
+    rest = left_of(release.remaining, release.budget)
+    rest = "" if account is None else f" Account {account.name!r}: {rest}."
     spent = f"Spent {release.charge}."
     if searched is not None:
         spent = (
             f"Spent {release.charge} for the answer, and {searched} to find how many rows of a "
             f"person count."
         )
-    render.line(escape(f"{spent}{left}"))
+    render.line(f"{spent}{rest}")
 
 
 _MOST_LACKING = 20

@@ -10,8 +10,7 @@ import json
 import os
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from unacorda.query.expressions.quoting import escape
@@ -19,93 +18,67 @@ from unacorda.query.expressions.quoting import escape
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from unacorda.query.results.release import Release
-
 _WIDEST = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextTable:
-    """A table of texts, never cut.
-
-    left: how many of the first columns are aligned to the left; repeated: how many of the first
-    columns stand in every block, where the table is drawn in blocks; words: how many of the last
-    columns are aligned to the left too.
-    """
-
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    left: int = 0
-    repeated: int = 0
-    words: int = 0
-
-    def widths(self) -> tuple[int, ...]:
-        """The width of each column, in cells of a terminal."""
-        from rich.cells import cell_len
-
-        columns = zip(self.heads, *self.rows, strict=True)
-        return tuple(max(map(cell_len, column)) for column in columns)
-
-    def blocks(self, width: int) -> list[list[int]]:
-        """The columns of grids of at most this width, by number: the repeated and some others.
-
-        A grid is wider only where one column in addition to the repeated ones is.
-        """
-        widths = self.widths()
-        same = list(range(self.repeated))
-        blocks: list[list[int]] = []
-        for place in range(self.repeated, len(self.heads)):
-            if blocks and _across(widths, [*blocks[-1], place]) <= width:
-                blocks[-1].append(place)
-            else:
-                blocks.append([*same, place])
-        return blocks or [same]
-
-
-def print_table(table: TextTable) -> None:
+def print_table(
+    heads: Iterable[str],
+    rows: Iterable[Iterable[object]],
+    *,
+    left: int = 0,
+    repeated: int = 0,
+    words: int = 0,
+) -> None:
     """Print a table: with colour on a terminal, plain anywhere else; no cell is cut.
 
-    On a terminal that is too narrow it comes in blocks, one below the other.
+    left: how many of the first columns are aligned to the left; words: how many of the last. On a
+    terminal that is too narrow it comes in blocks, one below the other, of which each has the first
+    `repeated` columns.
     """
     from rich.cells import cell_len
+
+    lines = [[escape(str(cell)) for cell in row] for row in (heads, *rows)]
+    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+    to_left = [n < left or n >= len(widths) - words for n in range(len(widths))]
+    if not _terminal(sys.stdout):
+        for cells in lines:
+            gaps = [" " * (most - cell_len(cell)) for most, cell in zip(widths, cells, strict=True)]
+            parts = zip(to_left, cells, gaps, strict=True)
+            raw("  ".join(t + gap if first else gap + t for first, t, gap in parts).rstrip())
+        return
     from rich.table import Table
     from rich.text import Text
 
-    width, widths = _columns(sys.stdout), table.widths()
-    words = [n < table.left or n >= len(widths) - table.words for n in range(len(widths))]
-    if not _terminal(sys.stdout):
-        for row in (table.heads, *table.rows):
-            gaps = [" " * (most - cell_len(text)) for most, text in zip(widths, row, strict=True)]
-            cells = zip(words, row, gaps, strict=True)
-            line("  ".join(t + gap if left else gap + t for left, t, gap in cells).rstrip())
-        return
-    blocks = table.blocks(width)
-    for block in blocks:
-        if block is not blocks[0]:
-            line()
+    width = _columns(sys.stdout)
+    for number, block in enumerate(table_blocks(widths, width, repeated=repeated)):
+        if number:
+            raw()
         drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
         for place in block:
             drawn.add_column(
-                Text(table.heads[place]),
-                justify="left" if words[place] else "right",
-                style="cyan" if place < table.left else "",
+                Text(lines[0][place]),
+                justify="left" if to_left[place] else "right",
+                style="cyan" if place < left else "",
                 no_wrap=True,
             )
-        for row in table.rows:
-            drawn.add_row(*(Text(row[place]) for place in block))
+        for cells in lines[1:]:
+            drawn.add_row(*(Text(cells[place]) for place in block))
         # Where a column is wider than the terminal, its lines go on below.
         _console(width=max(width, _across(widths, block) + 2)).print(drawn, soft_wrap=True)
 
 
-def release_table(release: Release) -> TextTable:
-    """A release as a table: group columns, what a line is of, each estimate with its margin."""
-    left, heads = len(release.groups), release.heads
-    return TextTable(
-        heads=tuple(map(escape, heads)),
-        rows=tuple(map(tuple, release.cells())),
-        left=left,
-        repeated=len(heads) - len(release.answers),
-    )
+def table_blocks(widths: Sequence[int], width: int, *, repeated: int) -> list[list[int]]:
+    """The columns of tables of at most this width, by number: the repeated and some others.
+
+    A table is wider only where one column in addition to the repeated ones is.
+    """
+    blocks: list[list[int]] = []
+    for place in range(repeated, len(widths)):
+        if blocks and _across(widths, [*blocks[-1], place]) <= width:
+            blocks[-1].append(place)
+        else:
+            blocks.append([*range(repeated), place])
+    return blocks or [list(range(repeated))]
 
 
 def rounded(value: float, *, up: bool, digits: int = 10) -> str:
@@ -134,29 +107,46 @@ def plain(value: float | decimal.Decimal) -> str:
 
 def heading(text: str) -> None:
     """Print a heading."""
+    text = escape(text)
     if not _terminal(sys.stdout):
-        line(f"{text}\n{'-' * len(text)}")
+        raw(f"{text}\n{'-' * len(text)}")
         return
     from rich.text import Text
 
     _console().print(Text(text, style="bold"))
 
 
-def line(text: str = "") -> None:
-    """Print to stdout."""
+def raw(text: str = "") -> None:
+    """Print a text as it stands, which holds no name that others gave, or is JSON."""
     sys.stdout.write(f"{text}\n")
+
+
+def line(text: str) -> None:
+    """Print a text on one line."""
+    raw(escape(text))
+
+
+def lines(value: object) -> None:
+    """Print the lines of a value's text."""
+    for text in str(value).splitlines():
+        line(text)
+
+
+def paragraph(text: str) -> None:
+    """Print a text in whole words."""
+    raw(wrapped(escape(text)))
 
 
 def as_json(value: object, *, strict: bool = False) -> None:
     """Print plain values as JSON; strict: refuse infinities, which JSON has not."""
-    line(json.dumps(value, indent=2, default=repr, allow_nan=not strict))
+    raw(json.dumps(value, indent=2, default=repr, allow_nan=not strict))
 
 
 def print_facts(*facts: tuple[str, str | None]) -> None:
     """Print a line for each fact that there is, under its name."""
     for name, text in facts:
         if text is not None:
-            line(escape(f"{name + ':':10}{text}"))
+            line(f"{name + ':':10}{text}")
 
 
 def wrapped(text: str, *, width: int | None = None) -> str:
@@ -183,16 +173,18 @@ def wrapped(text: str, *, width: int | None = None) -> str:
     return "\n".join(lines)
 
 
-def notice(text: str, *, kind: Literal["note", "error"] = "note") -> None:
+def notice(
+    text: str, *, kind: Literal["note", "error"] = "note", drawing: Iterable[str] = ()
+) -> None:
     """Print a message for people to stderr: one line, which a terminal gets in whole words.
 
-    What follows a line break is a drawing, and stays as it is.
+    drawing: lines below it, which stay as they are.
     """
-    text, broken, drawing = f"{kind}: {text}".partition("\n")
+    text = f"{kind}: {escape(text)}"
     with contextlib.suppress(OSError, ValueError):  # no one is listening
         if _terminal(sys.stderr):
             text = wrapped(text, width=min(_columns(sys.stderr), _WIDEST) - 1)
-        sys.stderr.write(f"{text}{broken}{drawing}\n")
+        sys.stderr.write("".join(f"{one}\n" for one in (text, *map(escape, drawing))))
         sys.stderr.flush()
 
 

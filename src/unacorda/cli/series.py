@@ -17,7 +17,6 @@ from unacorda.cli.missing import Missing
 from unacorda.cli.tables import DataTables, data, terms_of
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import left_of
-from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.over_time.bounds import OverTime, Wanted
@@ -209,12 +208,10 @@ def _suggest(
     written = " ".join(
         f"--{name.replace('_', '-')} {number}" for name, number in bound.items() if number
     )
-    render.line("\n".join(map(escape, str(found).splitlines())))
+    render.lines(found)
     render.line(
-        escape(
-            f"Open the series with {written}, for {found.budget}. "
-            f"Spent: {found.spent}. Account {account.name!r}: {left}."
-        )
+        f"Open the series with {written}, for {found.budget}. "
+        f"Spent: {found.spent}. Account {account.name!r}: {left}."
     )
 
 
@@ -268,9 +265,9 @@ def _open(
         }
         render.as_json({"series": name, "cost": forecast.cost, "errors": errors})
         return
-    render.line("\n".join(map(escape, str(forecast).splitlines())))
+    render.lines(forecast)
     if not explain:
-        render.line(escape(f"Series {name!r} is open. Account {account.name!r}: {left}."))
+        render.line(f"Series {name!r} is open. Account {account.name!r}: {left}.")
 
 
 @series.command("answer", help=_ANSWER)
@@ -352,4 +349,4 @@ def _print(answers: SeriesAnswers, *, as_json: bool) -> None:
             line[length] = line[length].isoformat()
         render.as_json({"series": answers.name, "answers": lines, **kept})
         return
-    render.line("\n".join(map(escape, repr(answers).splitlines())))
+    render.lines(repr(answers))

@@ -10,7 +10,6 @@ import click
 
 from unacorda.cli import params, render
 from unacorda.cli.errors import EXIT_CODES
-from unacorda.query.expressions.quoting import escape
 
 _HELP = f"""Serve datasets to analysts over HTTP, each within a limit of their own.
 
@@ -33,5 +32,5 @@ def serve(*, file: Path) -> None:
     from unacorda.server.run import serve as run
 
     config = read_config(file)
-    render.notice(escape(f"serving {', '.join(config.datasets)} at {config.public_url}"))
+    render.notice(f"serving {', '.join(config.datasets)} at {config.public_url}")
     run(config)

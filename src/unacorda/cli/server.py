@@ -20,7 +20,6 @@ from unacorda.cli import params, render
 from unacorda.cli.errors import EXIT_CODES
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import guarantee_from_json, left_of
-from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.server.service import OpenDataset
@@ -218,7 +217,7 @@ def _limited(dataset: str, name: str, limit: str) -> dict[str, Any]:
 
 def _print_limit(said: dict[str, Any]) -> None:
     limit, left = (guarantee_from_json(json.dumps(said[part])) for part in ("limit", "left"))
-    render.line(escape(f"{said['analyst']} in {said['dataset']}: {left_of(left, limit)}"))
+    render.line(f"{said['analyst']} in {said['dataset']}: {left_of(left, limit)}")
 
 
 @server.command("openapi", help=_OPENAPI)
@@ -246,7 +245,7 @@ def _find_max_rows(*, file: Path, dataset: str, budget: str) -> None:
     settings = config.datasets[dataset]
     found = find_max_rows(settings, config, search)
     person = _in_toml(settings.unit["person"])
-    render.line(escape(f"unit = {{ person = {person}, max_rows = {found} }}"))
+    render.line(f"unit = {{ person = {person}, max_rows = {found} }}")
 
 
 def _in_toml(ids: Any) -> str:
@@ -272,7 +271,7 @@ def _check(*, file: Path, as_json: bool) -> None:
         if as_json:
             render.as_json({"datasets": found, "unavailable": service.unavailable})
         for name, said in found.items() if not as_json else ():
-            render.heading(escape(name))
+            render.heading(name)
             render.print_facts(
                 ("protects", said["protects"]),
                 ("budget", left_of(said["left"], said["budget"])),
@@ -280,9 +279,9 @@ def _check(*, file: Path, as_json: bool) -> None:
             )
             for analyst, (kept, wanted) in said["other_limits"].items():
                 differs = f"{analyst}: ledger {kept}, file {wanted}. The ledger's counts; "
-                render.notice(escape(differs + "unacorda server analyst limit changes it."))
+                render.notice(differs + "unacorda server analyst limit changes it.")
         for name, why in service.unavailable.items():
-            render.notice(escape(f"{name} is not available: {why}"))
+            render.notice(f"{name} is not available: {why}")
         demand(not service.unavailable, "FILE", str(file), expected="datasets that can be opened")
 
 
@@ -311,7 +310,7 @@ def _add(*, file: Path, analyst: str, days: int, note: str, curator: bool) -> No
     with opened(read_config(file).store) as store:
         made = make_token(store, analyst, role=role, days=days, note=note)
         _note(store, "add token", f"{analyst}: {role}, {days} days")
-    render.line(escape(made))
+    render.line(made)
 
 
 def _note(store: AnswerStore, what: str, about: str) -> None:
@@ -331,32 +330,20 @@ def _list(*, file: Path, as_json: bool) -> None:
         shown = [{n: v for n, v in asdict(one).items() if n != "hash"} for one in found]
         render.as_json({"tokens": shown})
         return
-    rows = tuple(
-        tuple(
-            map(
-                escape,
-                (
-                    one.id,
-                    one.analyst,
-                    one.role,
-                    _day(one.ends),
-                    "-" if one.used is None else _day(one.used),
-                    "-" if one.revoked is None else _day(one.revoked),
-                    one.note or "-",
-                ),
-            )
-        )
-        for one in found
-    )
-    if not rows:
+    if not found:
         render.line("No tokens yet.")
         return
     heads = ("id", "analyst", "role", "ends", "used", "revoked", "note")
-    render.print_table(render.TextTable(heads=heads, rows=rows, left=len(heads), repeated=1))
+    rows = (
+        (one.id, one.analyst, one.role, *map(_day, (one.ends, one.used, one.revoked)), one.note)
+        for one in found
+    )
+    cells = ([cell or "-" for cell in row] for row in rows)
+    render.print_table(heads, cells, left=len(heads), repeated=1)
 
 
-def _day(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
+def _day(seconds: float | None) -> str:
+    return "" if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}"
 
 
 @token.command("revoke", help=_REVOKE)
@@ -370,7 +357,7 @@ def _revoke(*, file: Path, name: str) -> None:
         ended = store.revoke_token(name)
         _note(store, "revoke token" if ended else "revoke token, refused", name)
     demand(ended, "ID", name, expected="the id of a token that has not been revoked")
-    render.line(escape(f"{name} is revoked"))
+    render.line(f"{name} is revoked")
 
 
 @server.command("backup", help=_BACKUP)
@@ -386,8 +373,8 @@ def _backup(*, file: Path, folder: Path, as_json: bool) -> None:
         render.as_json(asdict(found))
         return
     for name, digest in found.digests.items():
-        render.line(escape(f"{name}: last digest {digest or 'none yet'}"))
-    render.line(escape(f"{folder} holds {', '.join(found.files)}"))
+        render.line(f"{name}: last digest {digest or 'none yet'}")
+    render.line(f"{folder} holds {', '.join(found.files)}")
     for what in found.left_to_server:
         render.notice(f"the {what} is a PostgreSQL database: copy it with pg_dump")
 
@@ -406,4 +393,4 @@ def _example(*, folder: Path) -> None:
         lines += [f"{patient},{age},{county},{drawn.lognormvariate(4, 1):.2f}" for _ in visits]
     (folder / "visits.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (folder / "server.toml").write_text(_CONFIGURATION, encoding="utf-8")
-    render.line(escape(f"{folder / 'server.toml'} and {folder / 'visits.csv'} are written"))
+    render.line(f"{folder / 'server.toml'} and {folder / 'visits.csv'} are written")

@@ -25,7 +25,6 @@ from unacorda.cli.query import UNKEPT
 from unacorda.cli.tables import DataTables, data, paid_session, terms_of
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import left_of
-from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee
@@ -206,13 +205,13 @@ def synthesize(
         except InvalidParameter as fault:
             raise _named(fault) from None
     if explain:
-        render.line("\n".join(map(escape, str(forecast).split("\n"))))
+        render.lines(forecast)
         if account is not None:
             _print_left(account, data, options)
         if getattr(unit, "search", None) is not None:
-            render.notice(escape(_SEARCHED.format(rows=supposed["unit"].limits["max_rows"])))
+            render.notice(_SEARCHED.format(rows=supposed["unit"].limits["max_rows"]))
         read = "Nothing" if assuming is None else "Nothing but the public table"
-        render.line(f"\n{read} was read and nothing was spent.")
+        render.raw(f"\n{read} was read and nothing was spent.")
         return None
     for path, kind in ((output, "table"), (report, "report")):
         if path is not None:
@@ -226,7 +225,7 @@ def synthesize(
         value = value if mean.error > 0 else "0%"
         said = f"{len(made.codes):,} rows; on average {value} of them lie in another cell "
         said += f"({lower} to {upper})."
-        render.notice(escape(said))
+        render.notice(said)
     spent = f"spent {request}; {dict(paid)['left']}"
     shown = [
         ("table", wanted.table),
@@ -282,9 +281,9 @@ def _kept(
     if report is not None:
         failed |= not stored_as(report, lambda: report_page(made, stated).encode(), spent=spent)
     if as_json or failed:
-        render.line(made.to_json())
+        render.raw(made.to_json())
     elif output is None:
-        render.line(encode_rows(made, ".csv").decode().removesuffix("\n"))
+        render.raw(encode_rows(made, ".csv").decode().removesuffix("\n"))
     return ExitCode.FAILED if failed else None
 
 
@@ -387,7 +386,7 @@ def _print_left(account: PayingAccount, data: DataTables, options: Mapping[str, 
         with data.session(**terms) as session:
             below = account.below(session, book, opens=False)
             left = left_of(below.remaining, below.budget)
-    render.line(escape(f"Account {account.name!r}: {left}."))
+    render.line(f"Account {account.name!r}: {left}.")
 
 
 def _watch() -> Watch:
@@ -400,6 +399,6 @@ def _watch() -> Watch:
         count = len(summary.tables)
         tables = "1 table" if count == 1 else f"{count} tables"
         said = f"round {done}: {tables} measured, noise {summary.deviation:.3g} a cell, "
-        render.notice(escape(f"{said}{max(summary.left, 0.0):.0%} of the budget for tables left"))
+        render.notice(f"{said}{max(summary.left, 0.0):.0%} of the budget for tables left")
 
     return watched

@@ -20,7 +20,7 @@ from unacorda.cli.ledger import PayingAccount, opened
 from unacorda.cli.missing import Missing
 from unacorda.cli.params import FILE, SEARCH_SHARE, Decorator, assignment, option, unit_of
 from unacorda.cli.render import notice
-from unacorda.query.expressions.quoting import escape, twin
+from unacorda.query.expressions.quoting import twin
 
 if TYPE_CHECKING:
     from unacorda.ledger.ledger import Ledger
@@ -82,7 +82,7 @@ class DataTables:
             if (sign := unsplit(found)) is not None:
                 said = f"the header of {path!r} is one column, which holds {sign!r}. If that "
                 said += f"stands between columns, write --delimiter {DELIMITERS[sign]}."
-                notice(escape(said))
+                notice(said)
 
     def _source(self, path: str) -> str | Csv:
         """A file as a session takes it; InvalidParameter where it has no delimiter."""

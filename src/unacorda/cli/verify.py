@@ -13,7 +13,6 @@ from unacorda.checks import demand
 from unacorda.cli import params, render
 from unacorda.cli.errors import EXIT_CODES, ExitCode
 from unacorda.cli.ledger import dataset_option, ledger_option, opened
-from unacorda.query.expressions.quoting import escape
 
 _MOST_BYTES = 1 << 28
 
@@ -62,11 +61,10 @@ def verify(*, file: Path, ledger: str | None, dataset: str | None, as_json: bool
     if as_json:
         render.as_json(found.to_dict())
     else:
-        rows = tuple((escape(one.name), one.outcome, escape(one.detail)) for one in found.checks)
-        heads = ("check", "outcome", "")
-        render.print_table(render.TextTable(heads=heads, rows=rows, left=3, repeated=2))
-        render.line("\nNothing differs." if found.holds else "\nIt is not what it says.")
-        render.line("No file can show")
+        rows = ((one.name, one.outcome, one.detail) for one in found.checks)
+        render.print_table(("check", "outcome", ""), rows, left=3, repeated=2)
+        render.raw("\nNothing differs." if found.holds else "\nIt is not what it says.")
+        render.raw("No file can show")
         for said in NOT_SHOWN:
-            render.line(render.wrapped(f"  {said}"))
+            render.paragraph(f"  {said}")
     return None if found.holds else ExitCode.FAILED
