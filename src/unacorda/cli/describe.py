@@ -4,24 +4,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
 from unacorda.cli import params, render
 from unacorda.cli.errors import EXIT_CODES, ExitCode
-from unacorda.cli.ledger import PayingAccount, account, opened
-from unacorda.cli.missing import Missing
+from unacorda.cli.ledger import account
 from unacorda.cli.output import check_target, output, stored
-from unacorda.cli.query import UNKEPT
-from unacorda.cli.tables import DataTables, data, known_rows, terms_of
-
-if TYPE_CHECKING:
-    from unacorda.privacy.guarantees import Guarantee
-    from unacorda.query.results.description import Description
-    from unacorda.query.schema.facts import Fact
+from unacorda.cli.tables import Asked, asked, data
 
 HELP = f"""Take a first look at a table of people: what its columns hold, how many people have a
 value, ranges, means, quantiles and a picture of each, all within one budget.
@@ -72,13 +64,10 @@ the budget; with --ledger only once per account, also for `unacorda query --max-
     replaces="--html and --output",
 )
 @params.json_option
+@asked(max_rows=params.AUTO)
 def describe(
     *,
-    data: DataTables | None,
-    whose: dict[str, Any],
-    price: Mapping[str, str],
-    facts: Mapping[str, Fact],
-    account: PayingAccount | None,
+    asked: Asked,
     only: Sequence[str] | None,
     skip: Sequence[str] | None,
     html: Path | None,
@@ -89,33 +78,18 @@ def describe(
     """The verb; its help is `HELP`."""
     from unacorda.query.describe import choose_columns
 
-    missing = Missing()
-    if data is not None:
-        whose = data.whose(whose)
-    if whose["max_rows"] is None and whose["persons"] and not whose["row"]:
-        whose["max_rows"] = params.AUTO
-    unit, request = terms_of(data, whose, price, missing=missing)
-    if data is None or missing.faults:
-        raise missing.error()
-    data.look()
+    if asked.missing.faults:
+        raise asked.missing.error()
     if html is not None:
         check_target(html, "page", overwrite=overwrite)
     if output is not None:
         check_target(output, "record", overwrite=overwrite)
-    options: dict[str, Any] = {"unit": unit, "columns": data.facts(facts)}
-    chosen = {"only": only or (), "skip": skip or ()}
+    table, chosen = asked.data.name, {"only": only or (), "skip": skip or ()}
     if only or skip:  # a column that there is not is refused before anything is paid
-        supposed = options | {"unit": getattr(unit, "searched", unit)}
-        with data.session(budget=request, **supposed) as free:
-            choose_columns(free.table(data.name), free.unit, **chosen)
-    if account is None:
-        found = _looked(data, request, chosen, budget=request, **options)
-        render.notice(UNKEPT.format(asked="look"))
-    else:
-        if account.is_new():
-            account.check_opening(request)
-        with opened(account.ledger, must_exist=False) as book:
-            found = _looked(data, request, chosen, **account.terms(book), **options)
+        with asked.free() as free:
+            choose_columns(free.table(table), free.unit, **chosen)
+    with render.progress("Looking") as advance, asked.paid("look") as (session, spends):
+        found = session.describe(table, budget=spends, progress=advance, **chosen)
     kept = html is not None and stored(found, html)
     recorded = output is None or stored(found, output)
     if as_json:
@@ -123,13 +97,3 @@ def describe(
     elif not kept:
         render.lines(found)
     return None if recorded and (kept or html is None) else ExitCode.FAILED
-
-
-def _looked(
-    data: DataTables, request: Guarantee, chosen: Mapping[str, Sequence[str]], **session: Any
-) -> Description:
-    """The look, and before it the search for the rows of a person where no one made it yet."""
-    known_rows(data, request, **session)  # refuses what is more than is left
-    with render.progress("Looking") as advance, data.session(**session) as free:
-        left = request * (1 - params.SEARCH_SHARE) if free.searches else request
-        return free.describe(data.name, budget=left, progress=advance, **chosen)

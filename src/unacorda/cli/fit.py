@@ -18,10 +18,9 @@ import click
 from unacorda.checks import demand
 from unacorda.cli import params, render
 from unacorda.cli.errors import EXIT_CODES
-from unacorda.cli.ledger import PayingAccount, account
+from unacorda.cli.ledger import account
 from unacorda.cli.missing import Missing
-from unacorda.cli.query import UNKEPT
-from unacorda.cli.tables import DataTables, data, paid_session, terms_of
+from unacorda.cli.tables import Asked, asked, data
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.privacy.guarantees import PureDP, left_of
 from unacorda.query.expressions.quoting import identifier, literal
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from unacorda.inference.regression.results import Summary
     from unacorda.privacy.guarantees import Guarantee
     from unacorda.query.plan.query import Query
-    from unacorda.query.schema.facts import Fact
     from unacorda.query.session import Session
 
 
@@ -87,56 +85,40 @@ _MODELS = {
 @params.keys
 @account(notes=True)
 @params.json_option
+@asked("FORMULA", price="--mu 1")
 def fit(
-    *,
-    data: DataTables | None,
-    text: str | None,
-    model: str,
-    quantile: Any,
-    whose: dict[str, Any],
-    price: Mapping[str, str],
-    facts: Mapping[str, Fact],
-    keys: params.GivenKeys,
-    account: PayingAccount | None,
-    as_json: bool,
-    **rows: str | None,
+    *, asked: Asked, model: str, quantile: Any, as_json: bool, where: str | None, weight: str | None
 ) -> None:
-    """The verb; its help is `HELP`. rows: `where` and `weight`."""
-    missing = Missing(text, price="--mu 1")
-    unit, request = terms_of(data, whose, price, missing=missing)
-    formula = None if missing.needed(text, "FORMULA") is None else read_formula(str(text))
-    if data is None or formula is None:
-        raise missing.error()
+    """The verb; its help is `HELP`."""
     of_quantile = {} if quantile is None else {"quantile": float(quantile)}
     expected = "--model quantile with it"
     demand(model == "quantile" or not of_quantile, "--quantile", str(quantile), expected=expected)
-    data.look()
     wanted = _Regression(
-        formula=formula,
-        keys=keys,
+        formula=read_formula(asked.text),
+        keys=asked.keys,
         model=_MODELS[model],
         options=of_quantile,
-        typed=data.typed,
-        **rows,
+        typed=asked.data.typed,
+        where=where,
+        weight=weight,
     )
-    options: dict[str, Any] = {"unit": unit, "columns": data.facts(facts)}
-    supposed = options | {"unit": getattr(unit, "searched", unit), "budget": request}
-    with data.session(**supposed) as session:
-        wanted.check(session.table(data.name), request, missing=missing)
-    paid = paid_session(data, account, request, **options)
-    with render.working("Fitting ..."), paid as (session, spends):
-        summary = wanted.fitted(session, data.name, spends)
+    with asked.free() as session:
+        wanted.check(session.table(asked.data.name), asked.request, missing=asked.missing)
+    with render.working("Fitting ..."), asked.paid("fit") as (session, spends):
+        summary = wanted.fitted(session, asked.data.name, spends)
         left = left_of(session.remaining, session.budget)
-    if account is None:
-        render.notice(UNKEPT.format(asked="fit"))
     if as_json:
-        stated: dict[str, Any] = {"model": model, "formula": text, "spent": repr(summary.guarantee)}
+        stated: dict[str, Any] = {
+            "model": model,
+            "formula": asked.text,
+            "spent": repr(summary.guarantee),
+        }
         stated |= {"coefficients": summary.to_dicts(), "cannot": summary.cannot}
         render.as_json(stated | {"notes": summary.notes})
         return
     render.lines(summary)
-    if account is not None:
-        render.line(f"Account {account.name!r}: {left}.")
+    if asked.account is not None:
+        render.line(f"Account {asked.account.name!r}: {left}.")
 
 
 _UNTYPED = (

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -17,10 +17,9 @@ from unacorda.checks import demand, exact
 from unacorda.cli import params, render
 from unacorda.cli.errors import EXIT_CODES, ExitCode, no_account
 from unacorda.cli.ledger import PayingAccount, account, accounts, opened
-from unacorda.cli.missing import Missing
 from unacorda.cli.output import check_target, output, stored
-from unacorda.cli.params import KEPT_SHARE, KEYS_ONCE, SEARCH_SHARE, GivenKeys
-from unacorda.cli.tables import ALWAYS, DataTables, data, known_rows, terms_of
+from unacorda.cli.params import KEPT_SHARE, KEYS_ONCE, SEARCH_SHARE
+from unacorda.cli.tables import ALWAYS, UNKEPT, Asked, asked, assumed, data, print_free
 from unacorda.errors import BudgetExceeded, InvalidParameter, UnacordaError, UnsafeExpression
 from unacorda.privacy.guarantees import left_of
 
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
     from unacorda.query.plan.query import Query
     from unacorda.query.results.explanation import Explanation
     from unacorda.query.results.release import Release
-    from unacorda.query.results.simulation import Assume
-    from unacorda.query.schema.facts import Fact
-    from unacorda.query.schema.units import Unit
     from unacorda.query.session import Session
     from unacorda.query.sql.postprocess import Select
 
@@ -77,10 +73,6 @@ _NO_KEPT = (
     "rows of a person, without --max-groups, --max-rows-per-group and joins of private tables."
 )
 
-UNKEPT = (
-    "there is no --ledger, so nothing remembers what this {asked} cost. Each further question "
-    "about these people adds to the cost, and nothing stops you."
-)
 _MARGINS = (
     "Each ± is a 95% interval of one cell, about the exact answer{about}. It counts the noise "
     "alone{rest}."
@@ -162,90 +154,69 @@ def _level_weights(_name: str, text: str) -> GivenLevelWeights:
     "an answer that was paid for is not lost."
 )
 @params.flag("--json as_json", "Print JSON, with how the answer was made.")
+@asked("SELECT", unpriced="errors")
 def query(
     *,
-    data: DataTables | None,
-    text: str | None,
-    whose: dict[str, Any],
-    price: Mapping[str, str],
-    facts: Mapping[str, Fact],
+    asked: Asked,
     explain: bool,
     detail: bool,
     assuming: str | None,
     errors: Sequence[str],
-    account: PayingAccount | None,
     output: Path | None,
     overwrite: bool,
     as_json: bool,
-    **asked: Any,
+    **options: Any,
 ) -> int | None:
-    """The verb; its help is `HELP`. asked: keys, level weights and no_kept, as in a question."""
+    """The verb; its help is `HELP`. options: level weights and no_kept, as in a question."""
     wanted = _standard_errors(errors)
     demand(explain or not detail, "--detail", detail, expected="--explain with it")
     if wanted is not None:
-        alone = not (price.keys() - {"delta"} or explain or account or output)
+        alone = not (asked.price.keys() - {"delta"} or explain or asked.account or output)
         expected = "it without a budget, --explain, --ledger and --output"
         demand(alone, "--error", list(errors), expected=expected)
         expected = "a number with --error, which reads no data and so finds none"
-        given = whose["max_rows"]
-        demand(given != params.AUTO, "--max-rows", given, expected=expected)
+        demand(not asked.searches, "--max-rows", params.AUTO, expected=expected)
     elif not explain:
         expected = "--explain or --error with it"
         demand(assuming is None, "--assuming", assuming, expected=expected)
-    missing = Missing(text)
-    sought = price if wanted is None else {"epsilon": "1"}
-    unit, request = terms_of(data, whose, sought, missing=missing)
-    sql = missing.needed(text, "SELECT")
-    if data is None or sql is None:
-        raise missing.error()
-    data.look()
-    if assuming is None and (explain or wanted is not None) and data.settings is not None:
-        assuming = data.settings.stand_in
-    question = CommandQuestion(
-        data=data,
-        sql=sql,
-        unit=unit,
-        request=request,
-        facts=data.facts(facts),
-        assuming=assuming,
-        **asked,
-    )
+    if assuming is None and (explain or wanted is not None):
+        assuming = asked.data.stand_in
+    question = CommandQuestion(asked=asked, assuming=assuming, **options)
+    missing = asked.missing
     if missing.faults:
         missing.faults += question.lacking()
         raise missing.error()
     try:
         if wanted is not None:
-            _suggest(question, wanted, delta=price.get("delta"), as_json=as_json)
+            _suggest(question, wanted, as_json=as_json)
             return None
         if explain:
-            _explain(question, account, detail=detail, as_json=as_json)
+            _explain(question, detail=detail, as_json=as_json)
             return None
         if output is not None:
             check_target(output, "table", overwrite=overwrite)
-        release, searched = _answered(question, account)
+        release, searched = _answered(question)
     except InvalidParameter as fault:  # raised before anything is spent
         if fault.lacks is None:
             raise
         missing.faults += question.lacking() or [fault]
         raise missing.error() from None
-    if account is None:
+    if asked.account is None:
         render.notice(UNKEPT.format(asked="answer"))
     kept = output is not None and stored(release, output)
     if as_json:
         render.raw(release.to_json())
     elif not kept:
-        _print_release(release, account, searched=searched)
+        _print_release(release, asked.account, searched=searched)
     return None if kept or output is None else ExitCode.FAILED
 
 
-def _suggest(
-    question: CommandQuestion, errors: StandardErrors, *, delta: str | None, as_json: bool
-) -> None:
+def _suggest(question: CommandQuestion, errors: StandardErrors, *, as_json: bool) -> None:
     """Print the least budget of every kind, as options; raises what is wrong with all of them."""
     from unacorda.query.settings import guarantee_of
 
-    own = Fraction(0) if delta is None else exact("--delta", delta)
-    rest = {} if delta is None else {"delta": delta}
+    rest = dict(question.asked.price)
+    own = exact("--delta", rest.get("delta", "0"))
     found: dict[str, dict[str, str]] = {}
     faults: list[UnacordaError] = []
     for kind in ("epsilon", "rho", "mu"):
@@ -265,21 +236,12 @@ def _suggest(
     for numbers in found.values():
         written = " ".join(f"--{name} {value}" for name, value in numbers.items())
         render.line(f"  {written}")
-    _print_free(question)
+    print_free(question.assuming)
 
 
-def _print_free(question: CommandQuestion) -> None:
-    read = "Nothing" if question.assuming is None else "Nothing but the public table"
-    render.raw(f"\n{read} was read and nothing was spent.")
-
-
-def _explain(
-    question: CommandQuestion, account: PayingAccount | None, *, detail: bool, as_json: bool
-) -> None:
+def _explain(wanted: CommandQuestion, *, detail: bool, as_json: bool) -> None:
     """Explain, under the account's terms where there is one; make none."""
-    wanted = question
-    if wanted.searches:
-        question = wanted.unsearched
+    question, account = wanted.unsearched, wanted.asked.account
     known = () if account is None else accounts(account.ledger)
     budget = None if account is None else account.budget
     with contextlib.ExitStack() as stack:
@@ -292,10 +254,11 @@ def _explain(
         else:
             if account is not None and budget is None:
                 render.notice(no_account(account.dataset, known))
-            session = stack.enter_context(question.session(budget=budget or question.request))
+            terms = {} if budget is None else {"budget": budget}
+            session = stack.enter_context(question.session(**terms))
             has_account = budget is not None
-        if wanted.searches:
-            _note_search(wanted, question)
+        if wanted.asked.searches:
+            _note_search(wanted.asked, question.asked)
         explanation = question.explain(session)
     if as_json:
         render.as_json(explained(explanation, has_account=has_account))
@@ -310,7 +273,7 @@ def _explain(
             render.paragraph(text)
     if not detail:
         render.line("--detail shows the rows, the noise, and what other budgets would buy.")
-    _print_free(question)
+    print_free(question.assuming)
 
 
 def explained(explanation: Explanation, *, has_account: bool) -> dict[str, Any]:
@@ -319,11 +282,11 @@ def explained(explanation: Explanation, *, has_account: bool) -> dict[str, Any]:
     return {**explanation.to_dict(), **unknown}
 
 
-def _note_search(wanted: CommandQuestion, question: CommandQuestion) -> None:
+def _note_search(wanted: Asked, known: Asked) -> None:
     """Say how many rows of a person the explanation is about, where they were not given."""
-    rows = f"{question.unit.limits['max_rows']:,}"
+    rows = f"{known.unit.limits['max_rows']:,}"
     said = f"the account knows that {rows} rows of a person are to be kept: --max-rows."
-    if question.request != wanted.request:
+    if known.request != wanted.request:
         said = (
             "finding how many rows of a person to keep comes first and costs "
             f"{wanted.request * SEARCH_SHARE}. This is explained for {rows}, the most that can be "
@@ -332,42 +295,33 @@ def _note_search(wanted: CommandQuestion, question: CommandQuestion) -> None:
     render.notice(said)
 
 
-def _answered(
-    question: CommandQuestion, account: PayingAccount | None
-) -> tuple[Release, Guarantee | None]:
+def _answered(question: CommandQuestion) -> tuple[Release, Guarantee | None]:
     """The release, and what was paid beforehand to find how many rows of a person count."""
-    wanted = question.request
+    account, wanted = question.asked.account, question.asked.request
     with render.working("Asking ..."), contextlib.ExitStack() as stack:
-        if account is None:
-            if question.searches:
-                question = _found(question, budget=question.request)
-            session = stack.enter_context(question.session(budget=question.request))
-            return question.answer(session), _searched(wanted, question)
-        new = account.is_new()
-        if new:
-            account.check_limit()
-            question.rehearse(budget=account.budget, account=account.dataset)
-        book = stack.enter_context(opened(account.ledger, must_exist=False))
-        terms = account.terms(book)
-        if question.searches:
-            # Or a search would be paid for that is left without its question.
-            account.check_left(question.unsearched.request, None if new else book)
-            question = _found(question, **terms)
+        terms: dict[str, Any] = {"budget": wanted}
+        if account is not None:
+            new = account.is_new()
+            if new:
+                account.check_limit()
+                question.rehearse(budget=account.budget, account=account.dataset)
+            book = stack.enter_context(opened(account.ledger, must_exist=False))
+            terms = account.terms(book)
+        if question.asked.searches:
+            if (
+                account is not None
+            ):  # or a search would be paid for that is left without its question
+                left = question.asked.unsearched.request
+                account.check_left(left, None if new else book)
+            question = question.found(**terms)
+            rows = f"{question.asked.unit.limits['max_rows']:,}"
+            said = f"at most {rows} rows of a person count: a number that was found privately."
+            render.notice(said)
         session = stack.enter_context(question.session(**terms))
-        return question.answer(account.below(session, book)), _searched(wanted, question)
-
-
-def _searched(wanted: Guarantee, question: CommandQuestion) -> Guarantee | None:
-    """What of a request a search was paid now; None where there was none, or it was known."""
-    return None if question.request == wanted else wanted * SEARCH_SHARE
-
-
-def _found(question: CommandQuestion, **account: Any) -> CommandQuestion:
-    """The question with the rows of a person that were found, which is said."""
-    question = question.found(**account)
-    rows = f"{question.unit.limits['max_rows']:,}"
-    render.notice(f"at most {rows} rows of a person count: a number that was found privately.")
-    return question
+        session = session if account is None else account.below(session, book)
+        # What a search was paid now; nothing where it was known.
+        searched = None if question.asked.request == wanted else wanted * SEARCH_SHARE
+        return question.answer(session), searched
 
 
 def _print_release(
@@ -404,19 +358,13 @@ _MOST_LACKING = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandQuestion:
-    """What is asked of tables; nothing is opened before `session` is.
+    """A SELECT that is asked; nothing is opened before `session` is.
 
-    data: the tables; sql: the SELECT; request: what the answer may cost; level_weights: of ROLLUP
-    and CUBE; assuming: a public file on which an explanation tries it out. no_kept: whether the
-    share of rows that are kept is left out.
+    level_weights: of ROLLUP and CUBE; assuming: a public file on which an explanation tries it out.
+    no_kept: whether the share of rows that are kept is left out.
     """
 
-    data: DataTables
-    sql: str
-    unit: Unit
-    facts: Mapping[str, Fact]
-    keys: GivenKeys
-    request: Guarantee
+    asked: Asked
     level_weights: GivenLevelWeights = None
     assuming: str | None = None
     no_kept: bool = False
@@ -426,14 +374,15 @@ class CommandQuestion:
 
         The table of a single file has the name the SELECT calls it by, the file's or `data`.
         """
-        table = self._table()
-        return self.data.session(table=table, unit=self.unit, columns=self.facts, **account)
+        return self.asked.session(table=self._table(), **account)
 
     def explain(self, session: Session) -> Explanation:
         """What the question would do and cost; free."""
         query = self._query(session)
         kept = self._kept(query)
-        return session.explain(query, budget=self.request, kept=kept, assuming=self._assumed())
+        return session.explain(
+            query, budget=self.asked.request, kept=kept, assuming=assumed(self.assuming)
+        )
 
     def suggest(self, session: Session, errors: Any, *, delta: Fraction) -> Guarantee:
         """The least budget of the session's kind that reaches these standard errors; free."""
@@ -442,18 +391,15 @@ class CommandQuestion:
             errors = dict.fromkeys(query.aggregates, errors)
         if (kept := self._kept(query)) is not None:
             query = query.with_kept(kept)
-        return session.suggest_budget(query, error=errors, delta=delta, assuming=self._assumed())
-
-    def _assumed(self) -> Assume | None:
-        from unacorda.query.results.simulation import Assume
-
-        return None if self.assuming is None else Assume.from_table(self.assuming)
+        return session.suggest_budget(
+            query, error=errors, delta=delta, assuming=assumed(self.assuming)
+        )
 
     def answer(self, session: Session) -> Release:
         """The answer, for its price."""
         asked: dict[str, Any] = {"keys": self._keys(session), "level_weights": self.level_weights}
         kept = self._kept(self._query(session))
-        return session.sql(self.sql, budget=self.request, kept=kept, **asked)
+        return session.sql(self.asked.text, budget=self.asked.request, kept=kept, **asked)
 
     def _kept(self, query: Query) -> Fraction | None:
         """The part of the budget for the share of rows kept, where bounds on rows drop some."""
@@ -461,23 +407,17 @@ class CommandQuestion:
         return KEPT_SHARE if asks else None
 
     @property
-    def searches(self) -> bool:
-        """Whether the rows of a person are to be found."""
-        return getattr(self.unit, "search", None) is not None
-
-    @property
     def unsearched(self) -> CommandQuestion:
         """The question as far as it is known: with the most rows, for what a search leaves it."""
-        rest = self.request * (1 - SEARCH_SHARE)
-        return replace(self, unit=getattr(self.unit, "searched", self.unit), request=rest)
+        return replace(self, asked=self.asked.unsearched)
 
     def known(self, **account: Any) -> CommandQuestion | None:
         """The question with the rows of a person that the account knows; None where it knows none.
 
-        Raises as `known_rows`.
+        Raises as `Asked.known_rows`.
         """
-        unit = known_rows(self.data, self.request, unit=self.unit, columns=self.facts, **account)
-        return None if unit is None else self._with_bound(self.request, **account)
+        known = self.asked.known_rows(**account)
+        return None if known is None else self._with_bound(self.asked.request, **account)
 
     def _with_bound(self, request: Guarantee, **account: Any) -> CommandQuestion:
         """The question with the bound on rows that errs least for a request.
@@ -485,12 +425,12 @@ class CommandQuestion:
         The search is read in the account, or paid for. Its tables are called as their files, as
         those of every question about them are.
         """
-        free = replace(self.unsearched, request=request)
-        with self.data.session(unit=self.unit, columns=self.facts, **account) as session:
+        asked = replace(self.unsearched.asked, request=request)
+        with self.asked.session(**account) as session:
             usual: Any = session.unit
-            with free.session(**account) as named:
+            with replace(self, asked=asked).session(**account) as named:
                 best = session.best_limits(self._query(named), budget=request)
-        return replace(free, unit=usual.with_rows(best or usual.max_rows))
+        return replace(self, asked=replace(asked, unit=usual.with_rows(best or usual.max_rows)))
 
     def found(self, **account: Any) -> CommandQuestion:
         """The question with the rows of a person that the account knows, or that it pays for now.
@@ -505,7 +445,7 @@ class CommandQuestion:
         free = self.unsearched
         with free.session(**account) as session:
             free.explain(session)
-        return self._with_bound(free.request, **account)
+        return self._with_bound(free.asked.request, **account)
 
     def rehearse(self, *, budget: Guarantee | None, account: str) -> None:
         """Raise what the question would raise before it reads data, in an account of its own.
@@ -516,10 +456,10 @@ class CommandQuestion:
         from unacorda.accounting.filters import Filter
         from unacorda.query.session import check_affordable
 
-        if self.searches:
+        if self.asked.searches:
             self.unsearched.rehearse(budget=budget, account=account)
-            limit = budget or self.request
-            check_affordable(request_price(self.request, limit), limit, account)
+            limit = budget or self.asked.request
+            check_affordable(request_price(self.asked.request, limit), limit, account)
             return
         with self.session(budget=budget, dataset=account) as session:
             cost = self.explain(session).cost
@@ -528,7 +468,7 @@ class CommandQuestion:
 
     def _query(self, session: Session) -> Query:
         keys, weights = self._keys(session), self.level_weights
-        query, _ = session.read_sql(self.sql, keys=keys, level_weights=weights)
+        query, _ = session.read_sql(self.asked.text, keys=keys, level_weights=weights)
         return query
 
     def _keys(self, session: Session) -> dict[str, Any] | str:
@@ -542,11 +482,11 @@ class CommandQuestion:
         from unacorda.query.plan.groups import typed_keys
         from unacorda.query.sql.select import parse_select
 
-        if isinstance(self.keys, str):
-            return self.keys
-        select = parse_select(self.sql, start=session.table)
+        if isinstance(self.asked.keys, str):
+            return self.asked.keys
+        select = parse_select(self.asked.text, start=session.table)
         found: dict[str, Any] = {}
-        for column, written in self.keys.items():
+        for column, written in self.asked.keys.items():
             option = "--private-keys" if written is None else "--keys"
             name = _group_of(column, select, option=option)
             demand(name not in found, option, column, expected=KEYS_ONCE)
@@ -562,20 +502,23 @@ class CommandQuestion:
         """What the SELECT calls the table of a single file; UnsafeExpression for another name."""
         from unacorda.query.sql.select import tables_of
 
-        if self.data.file is None:
+        data = self.asked.data
+        if data.file is None:
             return None
-        named, tables = self.data.name, tables_of(self.sql)
-        known = {name.casefold() for name in (named, ALWAYS, *self.data.public)}
+        tables = tables_of(self.asked.text)
+        known = {name.casefold() for name in (data.name, ALWAYS, *data.public)}
         for table, place in tables.items():
             if table.casefold() not in known:
-                names = " or ".join(dict.fromkeys([named, ALWAYS]))
-                hint = f"Write {names}: the table of {self.data.file!r} is called by the file's "
-                hint += f"name, with _ for other signs than letters, or {ALWAYS!r}. More tables "
-                hint += "are named by --table and --public."
+                names = " or ".join(dict.fromkeys([data.name, ALWAYS]))
+                hint = f"Write {names}: the table of {data.file!r} is called by the file's name, "
+                hint += (
+                    f"with _ for other signs than letters, or {ALWAYS!r}. More tables are named "
+                )
+                hint += "by --table and --public."
                 reason = f"{table[:60]!r} is none of the tables of people"
-                raise UnsafeExpression(self.sql, reason=reason, hint=hint, place=place)
-        public = {name.casefold() for name in self.data.public}
-        return next((table for table in tables if table.casefold() not in public), named)
+                raise UnsafeExpression(self.asked.text, reason=reason, hint=hint, place=place)
+        public = {name.casefold() for name in data.public}
+        return next((table for table in tables if table.casefold() not in public), data.name)
 
     def lacking(self) -> list[InvalidParameter]:
         """What the question lacks, found by what is raised as one after the other is supposed."""
@@ -583,11 +526,11 @@ class CommandQuestion:
         from unacorda.query.schema.facts import Bounds
 
         found: list[InvalidParameter] = []
-        unit = getattr(self.unit, "searched", self.unit)
-        question = replace(self, unit=unit, request=ApproxDP(1, "1e-6"))
+        asked = replace(self.asked.unsearched, request=ApproxDP(1, "1e-6"))
         while len(found) < _MOST_LACKING:
+            question = replace(self, asked=asked)
             try:
-                with question.session(budget=question.request) as session:
+                with question.session() as session:
                     question.explain(session)
             except InvalidParameter as fault:
                 known = {(one.lacks, one.column) for one in found}
@@ -596,9 +539,9 @@ class CommandQuestion:
                 found.append(fault)
                 column = fault.column or ""
                 if fault.lacks == "bounds":
-                    question = replace(question, facts={**question.facts, column: Bounds(0, 1)})
-                elif not isinstance(question.keys, str):
-                    question = replace(question, keys={**question.keys, column: None})
+                    asked = replace(asked, facts={**asked.facts, column: Bounds(0, 1)})
+                elif not isinstance(asked.keys, str):
+                    asked = replace(asked, keys={**asked.keys, column: None})
             else:
                 break
         return found

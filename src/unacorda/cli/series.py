@@ -4,8 +4,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,16 +12,13 @@ from unacorda.checks import demand
 from unacorda.cli import params, render
 from unacorda.cli.errors import EXIT_CODES
 from unacorda.cli.ledger import PayingAccount, account, opened, required_ledger
-from unacorda.cli.missing import Missing
-from unacorda.cli.tables import DataTables, data, terms_of
+from unacorda.cli.tables import Asked, DataTables, asked, data
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import left_of
 
 if TYPE_CHECKING:
     from unacorda.over_time.bounds import OverTime, Wanted
-    from unacorda.privacy.guarantees import Guarantee
     from unacorda.query.plan.query import Query
-    from unacorda.query.schema.facts import Fact
     from unacorda.query.series.answers import SeriesAnswers
     from unacorda.query.session import Session
 
@@ -161,6 +157,17 @@ _calendar = params.gathered(
 _share = params.number(above=0, below=1)
 
 
+def _asked(verb: Any) -> Any:
+    """What is asked: how many rows of a person count is said by --max-steps."""
+
+    def called(*, asked: Asked, **given: Any) -> Any:
+        if asked.missing.faults:
+            raise asked.missing.error()
+        return verb(asked=asked, **given)
+
+    return asked("SELECT", price="--rho 0.5", max_rows=1)(called)
+
+
 @series.command("suggest", help=_SUGGEST)
 @data("SELECT")
 @_calendar
@@ -174,27 +181,12 @@ _share = params.number(above=0, below=1)
 @params.keys
 @account(notes=True, required=True)
 @params.json_option
-def _suggest(
-    *,
-    data: DataTables | None,
-    text: str | None,
-    calendar: Mapping[str, Any],
-    whose: dict[str, Any],
-    price: Mapping[str, str],
-    facts: Mapping[str, Fact],
-    keys: params.GivenKeys,
-    account: PayingAccount,
-    as_json: bool,
-    **asked: Any,
-) -> None:
-    missing = Missing(text, price="--rho 0.5")
-    unit, request = terms_of(data, _of_rows(whose), price, missing=missing)
-    missing.needed(text, "SELECT")
-    if data is None or missing.faults:
-        raise missing.error()
-    with _session(data, account, unit=unit, columns=data.facts(facts)) as session:
-        query = _asked(session, str(text), keys)
-        found = session.suggest_over_time(query, budget=request, **calendar, **asked)
+@_asked
+def _suggest(*, asked: Asked, calendar: Mapping[str, Any], as_json: bool, **given: Any) -> None:
+    with asked.paid("series") as (session, budget):
+        found = session.suggest_over_time(
+            _question(asked, session), budget=budget, **calendar, **given
+        )
         left = left_of(session.remaining, session.budget)
     bound = {"max_steps": found.person.max_steps, "within": found.person.within}
     if as_json:
@@ -211,7 +203,7 @@ def _suggest(
     render.lines(found)
     render.line(
         f"Open the series with {written}, for {found.budget}. "
-        f"Spent: {found.spent}. Account {account.name!r}: {left}."
+        f"Spent: {found.spent}. {_named(asked)}: {left}."
     )
 
 
@@ -230,33 +222,22 @@ def _suggest(
 @params.keys
 @account(notes=True, required=True)
 @params.json_option
+@_asked
 def _open(
     *,
-    data: DataTables | None,
-    text: str | None,
+    asked: Asked,
     name: str,
     calendar: Mapping[str, Any],
     explain: bool,
-    whose: dict[str, Any],
-    price: Mapping[str, str],
-    facts: Mapping[str, Fact],
-    keys: params.GivenKeys,
-    account: PayingAccount,
     as_json: bool,
-    **asked: Any,
+    **given: Any,
 ) -> None:
-    missing = Missing(text, price="--rho 0.5")
-    unit, request = terms_of(data, _of_rows(whose), price, missing=missing)
-    missing.needed(text, "SELECT")
-    if data is None or missing.faults:
-        raise missing.error()
-    asked |= {"budget": request, **calendar}
-    options: dict[str, Any] = {"unit": unit, "columns": data.facts(facts)}
-    with data.session(**options, budget=request) as free:
-        forecast = free.explain_over_time(_asked(free, str(text), keys), **asked)
+    given |= {"budget": asked.request, **calendar}
+    with asked.free() as free:
+        forecast = free.explain_over_time(_question(asked, free), **given)
     if not explain:
-        with _session(data, account, request, **options) as session:
-            session.over_time(_asked(session, str(text), keys), name=name, **asked)
+        with asked.paid("series") as (session, _):
+            session.over_time(_question(asked, session), name=name, **given)
             left = left_of(session.remaining, session.budget)
     if as_json:
         errors = {
@@ -267,7 +248,7 @@ def _open(
         return
     render.lines(forecast)
     if not explain:
-        render.line(f"Series {name!r} is open. Account {account.name!r}: {left}.")
+        render.line(f"Series {name!r} is open. {_named(asked)}: {left}.")
 
 
 @series.command("answer", help=_ANSWER)
@@ -288,9 +269,15 @@ def _answer(
 ) -> None:
     demand(data is not None, "DATA", None, expected="the table as it is now")
     assert data is not None
-    unit = params.unit_of(**_of_rows(data.whose(whose)))
-    with _session(data, account, unit=unit) as session, render.working("Answering ..."):
-        answers = session.over_time(name=name).answer_until(until)
+    whose = data.whose(whose)
+    unit = params.unit_of(**whose, max_rows=None if whose["row"] else 1)
+    account.is_new()
+    with (
+        opened(account.ledger, must_exist=False) as book,
+        data.session(unit=unit, **account.terms(book)) as session,
+        render.working("Answering ..."),
+    ):
+        answers = account.below(session, book).over_time(name=name).answer_until(until)
     _print(answers, as_json=as_json)
 
 
@@ -313,31 +300,18 @@ def _show(*, name: str, ledger: str, dataset: str, picture: str | None, as_json:
     _print(answers, as_json=as_json)
 
 
-def _asked(session: Session, text: str, keys: params.GivenKeys) -> Query:
+def _question(asked: Asked, session: Session) -> Query:
     """The question of a SELECT of which every step has all lines."""
-    query, select = session.read_sql(text, keys=keys)
+    query, select = session.read_sql(asked.text, keys=asked.keys)
     plain = not (select.having or select.order_by or select.limit)
     expected = "a SELECT without HAVING, ORDER BY and LIMIT: every step has all lines"
-    demand(plain, "SELECT", text, expected=expected)
+    demand(plain, "SELECT", asked.text, expected=expected)
     return query
 
 
-def _of_rows(whose: dict[str, Any]) -> dict[str, Any]:
-    """What options say about the unit: how many rows count is said by --max-steps."""
-    return {"max_rows": None if whose["row"] else 1, **whose}
-
-
-@contextlib.contextmanager
-def _session(
-    data: DataTables, account: PayingAccount, request: Guarantee | None = None, **options: Any
-) -> Iterator[Session]:
-    """A session that the account pays for; request: all that is paid in it, if it is known."""
-    if account.is_new() and request is not None:
-        account.check_opening(request)
-    with contextlib.ExitStack() as stack:
-        book = stack.enter_context(opened(account.ledger, must_exist=False))
-        session = stack.enter_context(data.session(**options, **account.terms(book)))
-        yield account.below(session, book)
+def _named(asked: Asked) -> str:
+    assert asked.account is not None  # its options are required
+    return f"Account {asked.account.name!r}"
 
 
 def _print(answers: SeriesAnswers, *, as_json: bool) -> None:

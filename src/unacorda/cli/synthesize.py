@@ -21,17 +21,13 @@ from unacorda.cli.errors import EXIT_CODES, ExitCode
 from unacorda.cli.ledger import PayingAccount, account, accounts, opened
 from unacorda.cli.missing import Missing
 from unacorda.cli.output import check_target, output, stored_as
-from unacorda.cli.query import UNKEPT
-from unacorda.cli.tables import DataTables, data, paid_session, terms_of
+from unacorda.cli.tables import Asked, asked, assumed, data, print_free
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import left_of
 
 if TYPE_CHECKING:
-    from unacorda.privacy.guarantees import Guarantee
     from unacorda.query.plan.query import Query
     from unacorda.query.plan.synthesis import Cells, Synthesis
-    from unacorda.query.results.simulation import Assume
-    from unacorda.query.schema.facts import Fact
     from unacorda.query.session import Session
     from unacorda.synthesis.release import SyntheticTable
     from unacorda.synthesis.rounds import RoundSummary, Watch
@@ -170,13 +166,10 @@ def _number(text: str) -> int | float | str:
     replaces="--output and --report",
 )
 @params.flag("--json as_json", "Print all that was released as JSON.")
+@asked()
 def synthesize(
     *,
-    data: DataTables | None,
-    whose: dict[str, Any],
-    price: Mapping[str, str],
-    facts: Mapping[str, Fact],
-    account: PayingAccount | None,
+    asked: Asked,
     explain: bool,
     assuming: str | None,
     report: Path | None,
@@ -186,39 +179,32 @@ def synthesize(
     **stated: Any,
 ) -> int | None:
     """The verb; its help is `HELP`. stated: what is synthesized."""
-    missing = Missing()
-    unit, request = terms_of(data, whose, price, missing=missing)
-    if data is None:
-        raise missing.error()
-    data.look()
     demand(explain or assuming is None, "--assuming", assuming, expected="--explain with it")
-    if assuming is None and explain and data.settings is not None:
-        assuming = data.settings.stand_in
-    wanted = _Wanted(table=data.name, bins=_bins(stated.pop("bins")), **stated)
-    options: dict[str, Any] = {"unit": unit, "columns": data.facts(facts)}
-    supposed = options | {"unit": getattr(unit, "searched", unit), "budget": request}
-    with data.session(**supposed) as free:
-        asked = wanted.asked(free, missing=missing)
-        rest = request * (1 - params.SEARCH_SHARE) if unit != supposed["unit"] else request
+    if assuming is None and explain:
+        assuming = asked.data.stand_in
+    wanted = _Wanted(table=asked.data.name, bins=_bins(stated.pop("bins")), **stated)
+    known = asked.unsearched
+    with asked.free() as free:
+        plan = wanted.plan(free, missing=asked.missing)
         try:
-            forecast = free.explain(asked, budget=rest, assuming=_assumed(assuming))
+            forecast = free.explain(plan, budget=known.request, assuming=assumed(assuming))
         except InvalidParameter as fault:
             raise _named(fault) from None
     if explain:
         render.lines(forecast)
-        if account is not None:
-            _print_left(account, data, options)
-        if getattr(unit, "search", None) is not None:
-            render.notice(_SEARCHED.format(rows=supposed["unit"].limits["max_rows"]))
-        read = "Nothing" if assuming is None else "Nothing but the public table"
-        render.raw(f"\n{read} was read and nothing was spent.")
+        if asked.account is not None:
+            _print_left(asked.account, known)
+        if asked.searches:
+            render.notice(_SEARCHED.format(rows=known.unit.limits["max_rows"]))
+        print_free(assuming)
         return None
     for path, kind in ((output, "table"), (report, "report")):
         if path is not None:
             check_target(path, kind, overwrite=overwrite)  # type: ignore[arg-type]  # literals
-    made, paid = _made(wanted, data=data, request=request, account=account, options=options)
-    if account is None:
-        render.notice(UNKEPT.format(asked="table"))
+    with asked.paid("table") as (session, spends):
+        made = session.evaluate(wanted.plan(session, watch=_watch()), budget=spends)
+        protects = str(session.table(wanted.table).unit)
+        left = left_of(session.remaining, session.budget)
     if made.errors is not None:
         mean = made.errors.mean
         value, lower, upper = mean.percents
@@ -226,39 +212,16 @@ def synthesize(
         said = f"{len(made.codes):,} rows; on average {value} of them lie in another cell "
         said += f"({lower} to {upper})."
         render.notice(said)
-    spent = f"spent {request}; {dict(paid)['left']}"
     shown = [
         ("table", wanted.table),
         *([] if wanted.where is None else [("rows that count", wanted.where)]),
-        *(paid if account is not None else [*paid[:2], ("left", "no ledger keeps what is spent")]),
+        ("protects", protects),
+        ("spent", str(asked.request)),
+        ("left", "no ledger keeps what is spent" if asked.account is None else left),
         *(("never", text) for text in wanted.never),
     ]
+    spent = f"spent {asked.request}; {left}"
     return _kept(made, shown, output=output, report=report, spent=spent, as_json=as_json)
-
-
-def _assumed(table: str | None) -> Assume | None:
-    from unacorda.query.results.simulation import Assume
-
-    return None if table is None else Assume.from_table(table)
-
-
-def _made(
-    wanted: _Wanted,
-    *,
-    data: DataTables,
-    request: Guarantee,
-    account: PayingAccount | None,
-    options: dict[str, Any],
-) -> tuple[SyntheticTable, list[tuple[str, str]]]:
-    """The rows, paid for, and facts of the release; options: of the session."""
-    with paid_session(data, account, request, **options) as (session, spends):
-        made = session.evaluate(wanted.asked(session, watch=_watch()), budget=spends)
-        facts = [
-            ("protects", str(session.table(wanted.table).unit)),
-            ("spent", str(request)),
-            ("left", left_of(session.remaining, session.budget)),
-        ]
-        return made, facts
 
 
 def _kept(
@@ -308,7 +271,7 @@ class _Wanted:
         start = session.table(self.table)
         return start if self.where is None else start.where(self.where)
 
-    def asked(
+    def plan(
         self, session: Session, *, missing: Missing | None = None, watch: Watch | None = None
     ) -> Synthesis[Query]:
         """What the session is asked; missing: for which InvalidParameter names all that lacks."""
@@ -376,16 +339,16 @@ def _named(fault: InvalidParameter) -> InvalidParameter:
     return fault.about(f"--{fault.argument}", fault.value) if known else fault
 
 
-def _print_left(account: PayingAccount, data: DataTables, options: Mapping[str, Any]) -> None:
+def _print_left(account: PayingAccount, known: Asked) -> None:
     """What is left of an account that there is; none is opened."""
     if account.dataset not in accounts(account.ledger):
         return
-    with opened(account.ledger, must_exist=True) as book:
-        unit = getattr(options["unit"], "searched", options["unit"])
-        terms = {**options, "unit": unit, **account.terms(book)}
-        with data.session(**terms) as session:
-            below = account.below(session, book, opens=False)
-            left = left_of(below.remaining, below.budget)
+    with (
+        opened(account.ledger, must_exist=True) as book,
+        known.session(**account.terms(book)) as session,
+    ):
+        below = account.below(session, book, opens=False)
+        left = left_of(below.remaining, below.budget)
     render.line(f"Account {account.name!r}: {left}.")
 
 

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,19 +19,31 @@ import click
 from unacorda.checks import demand
 from unacorda.cli.ledger import PayingAccount, opened
 from unacorda.cli.missing import Missing
-from unacorda.cli.params import FILE, SEARCH_SHARE, Decorator, assignment, option, unit_of
-from unacorda.cli.render import notice
+from unacorda.cli.params import (
+    FILE,
+    SEARCH_SHARE,
+    Decorator,
+    GivenKeys,
+    assignment,
+    option,
+    unit_of,
+)
+from unacorda.cli.render import notice, raw
 from unacorda.query.expressions.quoting import twin
 
 if TYPE_CHECKING:
-    from unacorda.ledger.ledger import Ledger
     from unacorda.privacy.guarantees import Guarantee
+    from unacorda.query.results.simulation import Assume
     from unacorda.query.schema.facts import Fact
     from unacorda.query.schema.sources import Csv
     from unacorda.query.schema.units import Unit
     from unacorda.query.session import Session
     from unacorda.query.settings import Dataset, Settings
 
+UNKEPT = (
+    "there is no --ledger, so nothing remembers what this {asked} cost. Each further question "
+    "about these people adds to the cost, and nothing stops you."
+)
 ALWAYS = "data"
 """What the table of a single file may be called."""
 
@@ -122,6 +135,11 @@ class DataTables:
         usual = dict(self.settings.unit)
         usual |= {"persons": usual.pop("person", ()), "row": usual.get("row", False)}
         return {name: value or usual.get(name) for name, value in given.items()}
+
+    @property
+    def stand_in(self) -> str | None:
+        """A public file of the settings, on which explanations try questions out."""
+        return None if self.settings is None else self.settings.stand_in
 
     def request(self, price: Mapping[str, str]) -> Guarantee:
         """The budget that options give, or the settings; InvalidParameter where neither does."""
@@ -292,8 +310,145 @@ def _account_of(known: Settings, dataset: Dataset, given: Mapping[str, Any]) -> 
     return account
 
 
-def terms_of(
-    data: DataTables | None, whose: Mapping[str, Any], price: Mapping[str, str], *, missing: Missing
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a verb is asked of tables; nothing is opened before a session is.
+
+    text: the SELECT or the formula; price: as it was written; request: what the answer may cost;
+    account: that pays, None where nothing keeps what is spent. missing: what the command lacks, in
+    whose place something stands here.
+    """
+
+    data: DataTables
+    text: str
+    unit: Unit
+    price: Mapping[str, str]
+    request: Guarantee
+    facts: Mapping[str, Fact]
+    keys: GivenKeys
+    account: PayingAccount | None
+    missing: Missing
+
+    @property
+    def searches(self) -> bool:
+        """Whether the rows of a person are to be found."""
+        return getattr(self.unit, "search", None) is not None
+
+    @property
+    def unsearched(self) -> Asked:
+        """The same as far as it is known: with the most rows, for what a search leaves of it."""
+        rest = self.request * (1 - SEARCH_SHARE) if self.searches else self.request
+        return replace(self, unit=getattr(self.unit, "searched", self.unit), request=rest)
+
+    def session(self, **options: Any) -> Session:
+        """A session; options: its account, by default one that has the request for its budget."""
+        options = {"budget": self.request, **options}
+        return self.data.session(unit=self.unit, columns=self.facts, **options)
+
+    def free(self) -> Session:
+        """A session in which nothing is paid, for what is refused before data are read."""
+        return self.unsearched.session(budget=self.request)
+
+    def known_rows(self, **account: Any) -> Unit | None:
+        """The unit with the rows of a person that an account knows; None where it knows none.
+
+        Free, and reads no data. BudgetExceeded where they are to be found and less than the request
+        is left, since the search would be paid for in vain.
+        """
+        ledger, dataset = account.get("ledger"), account.get("dataset")
+        if not self.searches or ledger is None or dataset is None:
+            return None
+        from unacorda.accounting.charges import request_price
+        from unacorda.query import execution
+        from unacorda.query.session import check_affordable
+
+        wanted: Any = self.unit
+        with self.unsearched.session(**account) as free:
+            begun = {name: free.table(name) for name in free.tables}
+            found = execution.known_rows(wanted, begun, ledger=ledger, dataset=dataset)
+            if found is None:
+                price = request_price(self.request, free.budget)
+                check_affordable(price, free.remaining, dataset)
+                return None
+            return found.with_rows(found.max_rows or 1)
+
+    @contextlib.contextmanager
+    def paid(self, what: str) -> Iterator[tuple[Session, Guarantee]]:
+        """Open a session, and give what of the request is left for `what` is asked in it.
+
+        The account pays; without one the request is the whole budget, and a note says so in the
+        end. Where the rows of a person are to be found, that is paid for first. What is more than
+        the account has is refused before one is opened, which could not be undone.
+        """
+        account, options = self.account, dict[str, Any]()
+        with contextlib.ExitStack() as stack:
+            if account is not None:
+                if account.is_new():
+                    account.check_opening(self.request)
+                book = stack.enter_context(opened(account.ledger, must_exist=False))
+                options = account.terms(book)
+            self.known_rows(**options)
+            session = stack.enter_context(self.session(**options))
+            spends = self.unsearched.request if session.searches else self.request
+            yield (session if account is None else account.below(session, book)), spends
+        if account is None:
+            notice(UNKEPT.format(asked=what))
+
+
+def asked(
+    text: str = "",
+    *,
+    price: str = "--epsilon 1",
+    max_rows: int | str | None = None,
+    unpriced: str | None = None,
+) -> Decorator:
+    """Give a verb as `asked` what its options say of tables, unit, budget, facts and account.
+
+    text: what stands behind DATA; price: how a missing budget is written; max_rows: where they are
+    left out; unpriced: an argument in place of a budget.
+    """
+
+    def decorate(verb: Any) -> Any:
+        @functools.wraps(verb)
+        def called(
+            *, data: DataTables | None, whose: Mapping[str, Any], price: Mapping[str, str],
+            facts: Mapping[str, Fact], account: PayingAccount | None, text: str | None = None,
+            keys: GivenKeys = MappingProxyType({}), **given: Any,
+        ) -> Any:  # fmt: skip
+            missing = Missing(text, price=written)
+            sought = {"epsilon": "1"} if unpriced and given[unpriced] else price
+            unit, request = _terms(data, whose, sought, missing=missing, max_rows=max_rows)
+            if named:
+                missing.needed(text, named)
+            if data is None or (named and text is None):
+                raise missing.error()
+            data.look()
+            found = Asked(
+                data=data,
+                text=text or "",
+                unit=unit,
+                price=price,
+                request=request,
+                facts=data.facts(facts),
+                keys=keys,
+                account=account,
+                missing=missing,
+            )
+            return verb(asked=found, **given)
+
+        return called
+
+    named, written = text, price
+    return decorate
+
+
+def _terms(
+    data: DataTables | None,
+    whose: Mapping[str, Any],
+    price: Mapping[str, str],
+    *,
+    missing: Missing,
+    max_rows: int | str | None,
 ) -> tuple[Unit, Guarantee]:
     """The unit and the budget of a command, or what stands for them where they are missing."""
     from unacorda.privacy.guarantees import ApproxDP
@@ -303,6 +458,8 @@ def terms_of(
     missing.needed(data, "DATA")
     request_of = guarantee_of if data is None else data.request
     whose = whose if data is None else data.whose(whose)
+    if whose["persons"] and not whose["row"] and whose.get("max_rows") is None:
+        whose = {**whose, "max_rows": max_rows}
     named = len(missing.faults)
     supposed: tuple[Unit, Guarantee] = Row(), ApproxDP(1, "1e-6")
     request = missing.take(lambda: request_of(price), supposed[1])
@@ -310,6 +467,19 @@ def terms_of(
     # The unit before the price, as they are written.
     missing.faults[named:] = reversed(missing.faults[named:])
     return unit, request
+
+
+def assumed(table: str | None) -> Assume | None:
+    """What an explanation assumes of the data: what a public file holds."""
+    from unacorda.query.results.simulation import Assume
+
+    return None if table is None else Assume.from_table(table)
+
+
+def print_free(assuming: str | None) -> None:
+    """Say that an explanation was free. assuming: a public file that it read."""
+    read = "Nothing" if assuming is None else "Nothing but the public table"
+    raw(f"\n{read} was read and nothing was spent.")
 
 
 def table_name(path: str) -> str:
@@ -324,57 +494,3 @@ def table_name(path: str) -> str:
     if not name:
         return ALWAYS
     return f"t_{name}" if name[0].isdigit() else name
-
-
-def known_rows(
-    data: DataTables,
-    request: Guarantee,
-    *,
-    unit: Unit,
-    dataset: str | None = None,
-    ledger: Ledger | None = None,
-    **session: Any,
-) -> Unit | None:
-    """The unit with the rows of a person that an account knows; None where it knows none.
-
-    Free, and reads no data. BudgetExceeded where they are to be found and less than the request is
-    left, since the search would be paid for in vain.
-    """
-    if getattr(unit, "search", None) is None or ledger is None or dataset is None:
-        return None
-    from unacorda.accounting.charges import request_price
-    from unacorda.query import execution
-    from unacorda.query.session import check_affordable
-
-    wanted: Any = unit
-    with data.session(unit=wanted.searched, dataset=dataset, ledger=ledger, **session) as free:
-        begun = {name: free.table(name) for name in free.tables}
-        found = execution.known_rows(wanted, begun, ledger=ledger, dataset=dataset)
-        if found is None:
-            check_affordable(request_price(request, free.budget), free.remaining, dataset)
-            return None
-        return found.with_rows(found.max_rows or 1)
-
-
-@contextlib.contextmanager
-def paid_session(
-    data: DataTables, account: PayingAccount | None, request: Guarantee, **options: Any
-) -> Iterator[tuple[Session, Guarantee]]:
-    """Open a session, and give what of the request is left for what is asked in it.
-
-    The account pays; without one the request is the whole budget. Where the rows of a person are to
-    be found, that is paid for first. What is more than the account has is refused before one is
-    opened, which could not be undone.
-    """
-    with contextlib.ExitStack() as stack:
-        if account is None:
-            options["budget"] = request
-        else:
-            if account.is_new():
-                account.check_opening(request)
-            book = stack.enter_context(opened(account.ledger, must_exist=False))
-            options |= account.terms(book)
-        known_rows(data, request, **options)
-        session = stack.enter_context(data.session(**options))
-        spends = request * (1 - SEARCH_SHARE) if session.searches else request
-        yield (session if account is None else account.below(session, book)), spends
