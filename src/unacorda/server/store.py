@@ -15,13 +15,13 @@ import secrets
 import stat
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 import sqlalchemy
-from sqlalchemy import Column, Float, Index, Integer, MetaData, String, Table, Text, select
+from sqlalchemy import Column, Float, Index, Integer, MetaData, String, Table, select
 
 from unacorda.errors import InvalidParameter, LedgerMismatch
 
@@ -41,100 +41,6 @@ _MIGRATIONS: Final = {
 """By version the statements that make the next one of it."""
 _OPENING: Final = 0x756E61636F726461  # of the lock under which PostgreSQL's tables are made
 
-_metadata = MetaData()
-_tokens = Table(
-    "unacorda_tokens",
-    _metadata,
-    Column("id", String, primary_key=True),
-    Column("hash", String, nullable=False),
-    Column("analyst", String, nullable=False),
-    Column("role", String, nullable=False),
-    Column("note", String, nullable=False),
-    Column("made", Float, nullable=False),
-    Column("ends", Float, nullable=False),
-    Column("used", Float),
-    Column("revoked", Float),
-)
-_questions = Table(
-    "unacorda_questions",
-    _metadata,
-    Column("id", String, primary_key=True),
-    Column("number", Integer, nullable=False),
-    Column("key", String, nullable=False),
-    Column("analyst", String, nullable=False),
-    Column("dataset", String, nullable=False),
-    Column("purpose", String),
-    Column("asked", Text, nullable=False),
-    Column("state", String, nullable=False),
-    Column("made", Float, nullable=False),
-    Column("beat", Float, nullable=False),
-    Column("owner", String, nullable=False),
-    Column("release", Text),
-    Column("cost", String),
-    Column("problem", Text),
-    Column("due", Float),
-    Column("request", String),
-    Column("clamped", Text),
-)
-_unfinished = _questions.c.state.in_(["waiting", "running"])
-_found = _questions.c.state.in_(["waiting", "running", "answered"])
-Index(
-    "unacorda_questions_found",
-    _questions.c.key,
-    unique=True,
-    sqlite_where=_found,
-    postgresql_where=_found,
-)
-Index("unacorda_questions_of", _questions.c.analyst, _questions.c.number, unique=True)
-_acts = Table(
-    "unacorda_acts",
-    _metadata,
-    Column("sequence", Integer, primary_key=True, autoincrement=False),
-    Column("time", Float, nullable=False),
-    Column("by", String, nullable=False),
-    Column("token", String, nullable=False),
-    Column("address", String, nullable=False),
-    Column("what", String, nullable=False),
-    Column("dataset", String, nullable=False),
-    Column("about", String, nullable=False),
-    Column("previous", String, nullable=False),
-    Column("digest", String, nullable=False),
-)
-_stops = Table(
-    "unacorda_stops",
-    _metadata,
-    Column("dataset", String, primary_key=True),
-    Column("analyst", String, primary_key=True),
-    Column("since", Float, nullable=False),
-)
-_sign_ins = Table(
-    "unacorda_sign_ins",
-    _metadata,
-    Column("hash", String, primary_key=True),
-    Column("token", String, nullable=False),
-    Column("made", Float, nullable=False),
-    Column("used", Float, nullable=False),
-    Column("holder", Text),
-)
-_seen = Table(
-    "unacorda_seen",
-    _metadata,
-    Column("dataset", String, primary_key=True),
-    Column("sequence", Integer, nullable=False),
-    Column("digest", String, nullable=False),
-)
-_versions = Table("unacorda_store", _metadata, Column("version", Integer, nullable=False))
-Index("unacorda_questions_state", _questions.c.state)
-Index("unacorda_questions_due", _questions.c.due)
-Index("unacorda_questions_request", _questions.c.request)
-_failures = Table(
-    "unacorda_failures",
-    _metadata,
-    Column("address", String, primary_key=True),
-    Column("minute", Integer, primary_key=True, autoincrement=False),
-    Column("count", Integer, nullable=False),
-)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
@@ -149,46 +55,6 @@ class Token:
     ends: float
     used: float | None
     revoked: float | None
-
-
-NO_TOKEN: Final = Token(
-    id="",
-    hash=hashlib.sha256(b"").hexdigest(),
-    analyst="",
-    role="analyst",
-    note="",
-    made=0.0,
-    ends=0.0,
-    used=None,
-    revoked=None,
-)
-"""What stands where there is no token; it has ended."""
-_TOKEN_FIELDS: Final = tuple(column.name for column in _tokens.c)
-
-
-def _token_or_none() -> Any:
-    """A statement that gives one line in any case."""
-    stated = [sqlalchemy.literal(getattr(NO_TOKEN, one.name), one.type) for one in _tokens.c]
-    known = select(sqlalchemy.literal(0).label("place"), *_tokens.c)
-    named = known.where(_tokens.c.id == sqlalchemy.bindparam("name"))
-    other = select(sqlalchemy.literal(1), *stated)
-    return named.union_all(other).order_by("place").limit(1)
-
-
-# Statements of every request are made once.
-_TOKEN_OR_NONE: Final = _token_or_none()
-_QUESTION: Final = select(_questions).where(_questions.c.id == sqlalchemy.bindparam("name"))
-_FOUND: Final = (
-    select(_questions)
-    .where(_questions.c.key == sqlalchemy.bindparam("name"))
-    .where(_found | (_questions.c.due > sqlalchemy.bindparam("now", type_=Float)))
-    .order_by(_questions.c.number.desc())
-    .limit(1)
-)
-_FAILED: Final = select(_failures.c.count).where(
-    _failures.c.address == sqlalchemy.bindparam("address"),
-    _failures.c.minute == sqlalchemy.bindparam("minute"),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,6 +134,104 @@ class Act:
         return hashlib.sha256(json.dumps(stated).encode()).hexdigest()
 
 
+_metadata = MetaData()
+_KINDS: Final[Mapping[str, Any]] = {"float": Float, "int": Integer}
+
+
+def _table(name: str, kind: type, key: str) -> Table:
+    """The table whose lines are values of a dataclass."""
+    columns = []
+    for field in fields(kind):
+        stated, _, none = str(field.type).partition(" | ")
+        typed, own = _KINDS.get(stated, String), field.name == key
+        column = Column(
+            field.name, typed, nullable=bool(none), primary_key=own, autoincrement=False
+        )
+        columns.append(column)
+    return Table(name, _metadata, *columns)
+
+
+_tokens = _table("unacorda_tokens", Token, "id")
+_questions = _table("unacorda_questions", StoredQuestion, "id")
+_acts = _table("unacorda_acts", Act, "sequence")
+_sign_ins = _table("unacorda_sign_ins", SignIn, "hash")
+_unfinished = _questions.c.state.in_(["waiting", "running"])
+_found = _questions.c.state.in_(["waiting", "running", "answered"])
+Index(
+    "unacorda_questions_found",
+    _questions.c.key,
+    unique=True,
+    sqlite_where=_found,
+    postgresql_where=_found,
+)
+Index("unacorda_questions_of", _questions.c.analyst, _questions.c.number, unique=True)
+_stops = Table(
+    "unacorda_stops",
+    _metadata,
+    Column("dataset", String, primary_key=True),
+    Column("analyst", String, primary_key=True),
+    Column("since", Float, nullable=False),
+)
+_seen = Table(
+    "unacorda_seen",
+    _metadata,
+    Column("dataset", String, primary_key=True),
+    Column("sequence", Integer, nullable=False),
+    Column("digest", String, nullable=False),
+)
+_versions = Table("unacorda_store", _metadata, Column("version", Integer, nullable=False))
+Index("unacorda_questions_state", _questions.c.state)
+Index("unacorda_questions_due", _questions.c.due)
+Index("unacorda_questions_request", _questions.c.request)
+_failures = Table(
+    "unacorda_failures",
+    _metadata,
+    Column("address", String, primary_key=True),
+    Column("minute", Integer, primary_key=True, autoincrement=False),
+    Column("count", Integer, nullable=False),
+)
+
+
+NO_TOKEN: Final = Token(
+    id="",
+    hash=hashlib.sha256(b"").hexdigest(),
+    analyst="",
+    role="analyst",
+    note="",
+    made=0.0,
+    ends=0.0,
+    used=None,
+    revoked=None,
+)
+"""What stands where there is no token; it has ended."""
+_TOKEN_FIELDS: Final = tuple(column.name for column in _tokens.c)
+
+
+def _token_or_none() -> Any:
+    """A statement that gives one line in any case."""
+    stated = [sqlalchemy.literal(getattr(NO_TOKEN, one.name), one.type) for one in _tokens.c]
+    known = select(sqlalchemy.literal(0).label("place"), *_tokens.c)
+    named = known.where(_tokens.c.id == sqlalchemy.bindparam("name"))
+    other = select(sqlalchemy.literal(1), *stated)
+    return named.union_all(other).order_by("place").limit(1)
+
+
+# Statements of every request are made once.
+_TOKEN_OR_NONE: Final = _token_or_none()
+_QUESTION: Final = select(_questions).where(_questions.c.id == sqlalchemy.bindparam("name"))
+_FOUND: Final = (
+    select(_questions)
+    .where(_questions.c.key == sqlalchemy.bindparam("name"))
+    .where(_found | (_questions.c.due > sqlalchemy.bindparam("now", type_=Float)))
+    .order_by(_questions.c.number.desc())
+    .limit(1)
+)
+_FAILED: Final = select(_failures.c.count).where(
+    _failures.c.address == sqlalchemy.bindparam("address"),
+    _failures.c.minute == sqlalchemy.bindparam("minute"),
+)
+
+
 class AnswerStore:
     """Tokens and questions. Safe to use from several threads and processes."""
 
@@ -285,8 +249,7 @@ class AnswerStore:
     def add_token(self, token: Token) -> None:
         """Keep a new token."""
         with self._write() as connection:
-            fields = {name: getattr(token, name) for name in Token.__dataclass_fields__}
-            connection.execute(_tokens.insert().values(**fields))
+            connection.execute(_tokens.insert().values(**asdict(token)))
 
     def token(self, name: str) -> Token | None:
         """The token of an id."""
@@ -336,8 +299,7 @@ class AnswerStore:
                     **stated,
                 )
                 act = replace(begun, digest=begun.expected_digest)
-                fields = {name: getattr(act, name) for name in Act.__dataclass_fields__}
-                connection.execute(_acts.insert().values(**fields))
+                connection.execute(_acts.insert().values(**asdict(act)))
                 return act
         raise InvalidParameter(
             "act", "...", expected="another attempt: others write to it at the moment"
@@ -367,14 +329,7 @@ class AnswerStore:
         at: from then on; None for now.
         """
         since = time.time() if at is None else at
-        fields = {"dataset": dataset, "analyst": analyst, "since": since}
-        with (
-            contextlib.suppress(sqlalchemy.exc.IntegrityError),
-            self._write() as connection,
-        ):
-            connection.execute(_stops.insert().values(**fields))
-            return True
-        return False
+        return self._add(_stops, dataset=dataset, analyst=analyst, since=since)
 
     def start(self, dataset: str, analyst: str = "") -> bool:
         """Take questions again; return whether they were stopped."""
@@ -391,12 +346,7 @@ class AnswerStore:
 
     def watch(self, dataset: str) -> None:
         """Begin to remember the newest entry of a dataset's ledger."""
-        fields = {"dataset": dataset, "sequence": 0, "digest": ""}
-        with (
-            contextlib.suppress(sqlalchemy.exc.IntegrityError),
-            self._write() as connection,
-        ):
-            connection.execute(_seen.insert().values(**fields))
+        self._add(_seen, dataset=dataset, sequence=0, digest="")
 
     def seen(self, dataset: str) -> tuple[int, str] | None:
         """Sequence and digest of the newest entry that was seen, or None."""
@@ -428,8 +378,7 @@ class AnswerStore:
         """Keep a sign-in, and forget those that were made before a time."""
         with self._write() as connection:
             connection.execute(_sign_ins.delete().where(_sign_ins.c.made < before))
-            fields = {name: getattr(new, name) for name in SignIn.__dataclass_fields__}
-            connection.execute(_sign_ins.insert().values(**fields))
+            connection.execute(_sign_ins.insert().values(**asdict(new)))
 
     def sign_in(self, hashed: str) -> SignIn | None:
         """The sign-in of a cookie's hash."""
@@ -451,22 +400,33 @@ class AnswerStore:
             connection.execute(_sign_ins.delete().where(_sign_ins.c.hash == hashed))
 
     def begin(
-        self,
-        *,
-        key: str,
-        analyst: str,
-        dataset: str,
-        purpose: str | None,
-        asked: str,
-        request: str | None = None,
-        waits: bool = False,
+        self, *, key: str, waits: bool = False, **stated: str | None
     ) -> tuple[StoredQuestion, bool]:
         """Find the running or answered question of a key, or begin a new one; say which.
 
-        waits: whether a new one waits for its turn, and costs nothing if this process ends now. A
-        question whose process was silent for a minute is lost: its cost stays spent, and it is
-        answered anew.
+        waits: whether a new one waits for its turn, and costs nothing if this process ends now.
+        stated: its analyst, dataset, purpose, asked and request. A question whose process was
+        silent for a minute is lost: its cost stays spent, and it is answered anew.
         """
+        return self._found_or_new(key=key, state="waiting" if waits else "running", **stated)
+
+    def share(
+        self, question: StoredQuestion, *, analyst: str, purpose: str | None, asked: str
+    ) -> StoredQuestion:
+        """Record that another analyst gets the answer to an answered question for free."""
+        found, _ = self._found_or_new(
+            key=f"{question.id} {analyst}",
+            analyst=analyst,
+            dataset=question.dataset,
+            purpose=purpose,
+            asked=asked,
+            state="answered",
+            release=question.release,
+            clamped=question.clamped,
+        )
+        return found
+
+    def _found_or_new(self, *, key: str, **fields: Any) -> tuple[StoredQuestion, bool]:
         now = time.time()
         for _ in range(10):
             known = self.found(key)
@@ -476,42 +436,8 @@ class AnswerStore:
                 known = self.found(key)
             if known is not None:
                 return known, False
-            fields = {
-                "key": key,
-                "analyst": analyst,
-                "dataset": dataset,
-                "purpose": purpose,
-                "asked": asked,
-                "state": "waiting" if waits else "running",
-                "request": request,
-            }
             with contextlib.suppress(sqlalchemy.exc.IntegrityError):  # somebody was faster
-                return self._insert(now, **fields), True
-        raise InvalidParameter(
-            "question", "...", expected="another attempt: others ask the same at the moment"
-        )
-
-    def share(
-        self, question: StoredQuestion, *, analyst: str, purpose: str | None, asked: str
-    ) -> StoredQuestion:
-        """Record that another analyst gets the answer to an answered question for free."""
-        key = f"{question.id} {analyst}"
-        for _ in range(10):
-            known = self.found(key)
-            if known is not None:
-                return known
-            fields = {
-                "key": key,
-                "analyst": analyst,
-                "dataset": question.dataset,
-                "purpose": purpose,
-                "asked": asked,
-                "state": "answered",
-                "release": question.release,
-                "clamped": question.clamped,
-            }
-            with contextlib.suppress(sqlalchemy.exc.IntegrityError):
-                return self._insert(time.time(), **fields)
+                return self._insert(now, key=key, **fields), True
         raise InvalidParameter(
             "question", "...", expected="another attempt: others ask the same at the moment"
         )
@@ -679,6 +605,13 @@ class AnswerStore:
     def close(self) -> None:
         """Release the connections."""
         self._engine.dispose()
+
+    def _add(self, table: Table, **fields: Any) -> bool:
+        """Add a line; return False where there is one with its key."""
+        with contextlib.suppress(sqlalchemy.exc.IntegrityError), self._write() as connection:
+            connection.execute(table.insert().values(**fields))
+            return True
+        return False
 
     def _change(self, name: str, **fields: Any) -> None:
         with self._write() as connection:
