@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from tests.support.cases import in_subtests
 
 import unacorda
 from unacorda.errors import InvalidParameter, ServerRefused
+from unacorda.privacy.guarantees import Guarantee
+from unacorda.query.settings import guarantee_of
 from unacorda.server.config import read_config
 from unacorda.server.remote import _asked
 from unacorda.server.store import opened
@@ -60,6 +63,31 @@ def test_it_asks_as_a_session_does(clinic: unacorda.Remote) -> None:
     counted = clinic.table("visits").agg(n=unacorda.count())
     for error in (30, {"n": "30"}):
         assert isinstance(clinic.suggest_budget(counted, error=error), unacorda.ZCDP)
+
+
+@pytest.mark.parametrize(
+    ("budget", "sent"),
+    [
+        (unacorda.PureDP(Fraction(1, 3)), {"epsilon": "1/3"}),
+        (unacorda.ApproxDP("0.5", "1e-6"), {"epsilon": "1/2", "delta": "1/1000000"}),
+        (unacorda.ZCDP("0.01"), {"rho": "1/100"}),
+        (unacorda.GDP("0.1"), {"mu": "0.1"}),
+        (unacorda.GDP(2, delta="1e-9"), {"mu": "2.0", "delta": "1/1000000000"}),
+    ],
+)
+def test_a_budget_of_each_kind_is_sent_whole(
+    budget: Guarantee, sent: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bodies: list[Any] = []
+
+    def note(_: object, path: str, body: Any = None) -> dict[str, Any]:
+        bodies.append(body)
+        return {"datasets": ["visits"]}
+
+    monkeypatch.setattr(unacorda.Remote, "_sent", note)
+    unacorda.Remote("http://127.0.0.1:1", token="unacorda_a_b").explain("SELECT 1", budget=budget)
+    assert bodies[-1]["budget"] == sent
+    assert guarantee_of(sent) == budget
 
 
 @pytest.mark.long

@@ -21,7 +21,14 @@ from unacorda import checks
 from unacorda.checks import Number, demand
 from unacorda.errors import ServerRefused
 from unacorda.extras import require
-from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
+from unacorda.privacy.guarantees import (
+    GDP,
+    ZCDP,
+    ApproxDP,
+    Guarantee,
+    PureDP,
+    guarantee_from_json,
+)
 from unacorda.query.aggregates.base import Aggregate
 from unacorda.query.expressions.language import Written, expression_text, written
 from unacorda.query.noise.key_selection import GivenKeys, PrivateKeys
@@ -558,14 +565,9 @@ def _asked(query: RemoteQuery | str | Mapping[str, RemoteQuery | str]) -> dict[s
 def _numbers(budget: Guarantee) -> dict[str, str]:
     """A budget by the names of its numbers, exact."""
     expected = "unacorda.PureDP, ApproxDP, ZCDP or GDP"
-    fields = {"PureDP": ("epsilon",), "ApproxDP": ("epsilon", "delta"), "GDP": ("mu", "delta")}
-    fields["ZCDP"] = ("rho", "delta")
-    plain: Any = budget
-    demand(isinstance(plain, Guarantee), "budget", plain, expected=expected)
-    stated: dict[str, Any] = json.loads(budget.to_json())
-    names = fields.get(stated["guarantee"], ())
-    demand(names, "budget", budget, expected=expected)
-    return {n: stated[n] for n in names if n in stated and (n != "delta" or stated[n] != "0")}
+    demand(isinstance(budget, PureDP | ApproxDP | ZCDP | GDP), "budget", budget, expected=expected)
+    exact: dict[str, str] = json.loads(budget.to_json())
+    return {name: exact.get(name, number) for name, number in budget.parameters.items()}
 
 
 def _guarantee(stated: Mapping[str, Any]) -> Guarantee:
