@@ -12,21 +12,18 @@ import asyncio
 import contextlib
 import functools
 import json
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from sqlalchemy.exc import SQLAlchemyError
-
-from unacorda.errors import InvalidParameter, UnacordaError
+from unacorda.errors import InvalidParameter
 from unacorda.extras import require
 from unacorda.query.plan.questions import parse_json
 from unacorda.server.curation import Curation, Curator
 from unacorda.server.fields import ENDPOINTS, Endpoint, check_body, openapi_document
 from unacorda.server.page.answers import answer_csv
 from unacorda.server.page.routes import Pages
-from unacorda.server.problems import MEDIA_TYPE, Problem, problem_of
+from unacorda.server.problems import MEDIA_TYPE, Problem, any_problem
 from unacorda.server.requests import (
     MOST_RECORD,
     address_of,
@@ -45,7 +42,6 @@ from starlette.requests import Request  # noqa: E402
 from starlette.responses import JSONResponse, Response  # noqa: E402
 from starlette.routing import Route  # noqa: E402
 
-_LOG = logging.getLogger("unacorda.server")
 _PAGE: Final = 50
 _SPARE_THREADS: Final = 8  # beyond the queue: what is refused needs one too
 _NO_QUESTION: Final = "There is no such question, or it is not yours."
@@ -128,17 +124,8 @@ class Routes:
                 holder = None if operation.open else await self._token_holder(request)
                 _check_role(operation, holder)
                 response = await answer(request, holder)  # type: ignore[arg-type]  # open ones need none
-            except Problem as problem:
-                response = _problem_response(problem)
-            except UnacordaError as error:
-                response = _problem_response(problem_of(error, own="", show_total=False))
-            except SQLAlchemyError as error:
-                _LOG.error("the store failed: %s", type(error).__name__)
-                said = "The store of answers cannot be used. Ask a curator."
-                response = _problem_response(Problem("ledger-failed", said))
             except Exception as error:  # noqa: BLE001  # a traceback in a log could show a row
-                _LOG.error("failed: %s", type(error).__name__)
-                response = _problem_response(Problem("failed", "The server failed. Ask a curator."))
+                response = _problem_response(any_problem(error))
             response.headers.update(_HEADERS)
             token = "" if holder is None else holder.id
             self._service.note(name, response.status_code, token=token)
@@ -148,19 +135,19 @@ class Routes:
 
     async def me(self, _: Request, holder: Token) -> Response:
         """Who the token is of."""
-        names = await self._in_thread(self._service.names, holder.analyst)
+        names = await asyncio.to_thread(self._service.names, holder.analyst)
         said = {"analyst": holder.analyst, "role": holder.role, "datasets": names}
         return JSONResponse({**said, "token_ends": holder.ends})
 
     async def datasets(self, _: Request, holder: Token) -> Response:
         """The datasets of an analyst."""
-        names = await self._in_thread(self._service.names, holder.analyst)
+        names = await asyncio.to_thread(self._service.names, holder.analyst)
         return JSONResponse({"datasets": names})
 
     async def dataset(self, request: Request, holder: Token) -> Response:
         """What is known of one before asking."""
         name = request.path_params["dataset"]
-        return JSONResponse(await self._in_thread(self._service.describe, name, holder.analyst))
+        return JSONResponse(await asyncio.to_thread(self._service.describe, name, holder.analyst))
 
     async def explain(self, request: Request, holder: Token) -> Response:
         """What a question would cost."""
@@ -195,7 +182,7 @@ class Routes:
             await asyncio.wait({running}, timeout=min(left, _LOOK_SECONDS))
             gone = wait is None and not running.done() and await request.is_disconnected()
             if gone and begun.new:
-                await self._in_thread(service.store.withdraw, begun.question.id)
+                await asyncio.to_thread(service.store.withdraw, begun.question.id)
         return _release_response(running.result(), status=201 if begun.new else 200)
 
     async def withdraw(self, request: Request, holder: Token) -> Response:
@@ -203,26 +190,24 @@ class Routes:
         question = await self._question(request, holder)
         if question.analyst != holder.analyst:
             raise Problem("not-found", _NO_QUESTION)
-        await self._in_thread(self._service.withdraw, question)
+        await asyncio.to_thread(self._service.withdraw, question)
         return Response(status_code=204)
 
     async def questions(self, request: Request, holder: Token) -> Response:
         """A page of the analyst's questions."""
         name = request.path_params["dataset"]
-        await self._in_thread(self._service.dataset, name, holder.analyst)
+        await asyncio.to_thread(self._service.dataset, name, holder.analyst)
         before = request.query_params.get("before")
         if before is not None and not (
             before.isascii() and before.isdecimal() and len(before) < 10
         ):
             raise Problem("refused", "before is the number of a question.")
-        found = await self._in_thread(
-            functools.partial(
-                self._service.store.questions,
-                holder.analyst,
-                name,
-                before=None if before is None else int(before),
-                most=_PAGE,
-            )
+        found = await asyncio.to_thread(
+            self._service.store.questions,
+            holder.analyst,
+            name,
+            before=None if before is None else int(before),
+            most=_PAGE,
         )
         return JSONResponse({"questions": [_question_as_json(one.shown) for one in found]})
 
@@ -243,9 +228,7 @@ class Routes:
         wanted = request.query_params.get("spreadsheet", "false")
         if wanted not in ("true", "false"):
             raise Problem("refused", "spreadsheet is true or false.")
-        rows = await self._in_thread(
-            functools.partial(answer_csv, question.release, spreadsheet=wanted == "true")
-        )
+        rows = await asyncio.to_thread(answer_csv, question.release, spreadsheet=wanted == "true")
         return Response(rows, media_type="text/csv; charset=utf-8")
 
     async def verify(self, request: Request, holder: Token) -> Response:
@@ -273,11 +256,8 @@ class Routes:
         asked = {field.name for field in one.query}
         given |= {key: text for key, text in request.query_params.items() if key in asked}
         curator = Curator(name=holder.analyst, token=holder.id, address=address_of(request))
-        said = await self._in_thread(
-            functools.partial(
-                getattr(self._curation, name), curator, **request.path_params, **given
-            )
-        )
+        operate = getattr(self._curation, name)
+        said = await asyncio.to_thread(operate, curator, **request.path_params, **given)
         return JSONResponse(said, status_code=201 if one.makes else 200)
 
     async def _run_on_body(
@@ -288,16 +268,10 @@ class Routes:
         given = request.path_params["dataset"], holder.analyst, body
         return JSONResponse(await loop.run_in_executor(self.explaining, answer, *given))
 
-    async def _in_thread(self, answer: Callable[..., Any], *given: Any) -> Any:
-        """What is short and reads no table, in a thread."""
-        return await asyncio.to_thread(answer, *given)
-
     async def _question(self, request: Request, holder: Token) -> StoredQuestion:
         """The question of the address; one that is not theirs is answered as one that is none."""
         name = request.path_params["id"]
-        found: StoredQuestion | None = await self._in_thread(
-            self._service.visible, name, holder.analyst
-        )
+        found = await asyncio.to_thread(self._service.visible, name, holder.analyst)
         if found is None:
             raise Problem("not-found", _NO_QUESTION)
         return found

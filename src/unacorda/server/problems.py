@@ -8,8 +8,11 @@ Only an error's public text is sent: no path, no address, no cause of a failure 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any, Final
+
+from sqlalchemy.exc import SQLAlchemyError
 
 from unacorda.errors import (
     BudgetExceeded,
@@ -26,6 +29,7 @@ from unacorda.errors import (
     WrongUnit,
 )
 
+_LOG = logging.getLogger("unacorda.server")
 MEDIA_TYPE: Final = "application/problem+json"
 
 TITLES: Final[Mapping[str, tuple[int, str]]] = {
@@ -77,6 +81,25 @@ class Problem(Exception):
             "detail": self.detail,
             **self.more,
         }
+
+
+def any_problem(error: Exception) -> Problem:
+    """Turn whatever a request met into a problem; what is not the library's is logged by its type.
+
+    A traceback in a log could show a row.
+    """
+    match error:
+        case Problem():
+            return error
+        case UnacordaError():
+            return problem_of(error, own="", show_total=False)
+        case SQLAlchemyError():
+            _LOG.error("the store failed: %s", type(error).__name__)
+            said = "The store of answers cannot be used. Ask a curator."
+            return Problem("ledger-failed", said)
+        case _:
+            _LOG.error("failed: %s", type(error).__name__)
+            return Problem("failed", "The server failed. Ask a curator.")
 
 
 def problem_of(error: UnacordaError, *, own: str, show_total: bool) -> Problem:

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 from typing import TYPE_CHECKING, Final
 
 from unacorda.server.config import Config
@@ -89,4 +88,4 @@ def _check_failures(address: str, store: AnswerStore) -> None:
 
 async def count_failure(request: Request, store: AnswerStore) -> None:
     """Count a wrong token of an address."""
-    await asyncio.to_thread(functools.partial(store.failed, address_of(request), add=1))
+    await asyncio.to_thread(store.failed, address_of(request), add=1)

@@ -737,9 +737,6 @@ def find_max_rows(settings: Dataset, config: Config, search: Auto) -> int:
 
 
 def _session_of(settings: Dataset, config: Config, ledger: Ledger, unit: Unit) -> Session:
-    options: dict[str, Any] = {} if settings.engine is None else {"engine": settings.engine}
-    if settings.memory_limit is not None:
-        options["memory_limit"] = settings.memory_limit
     return Session(
         settings.tables,
         unit=unit,
@@ -751,7 +748,8 @@ def _session_of(settings: Dataset, config: Config, ledger: Ledger, unit: Unit) -
         timeout=config.timeout,
         most_aggregates=config.most_aggregates,
         most_cells=config.most_cells,
-        **options,
+        engine=settings.engine or "duckdb",
+        memory_limit=settings.memory_limit,
     )
 
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 import duckdb
 
 from unacorda.privacy.guarantees import Guarantee
+from unacorda.query.expressions.quoting import identifier, quoted
 from unacorda.query.schema.facts import Bounds, Categories, Dates, Fact
 from unacorda.query.schema.units import Person
 from unacorda.query.session import Session
@@ -88,11 +89,11 @@ class StandIn:
                 ids = self._ids(name)
                 columns = [
                     f"{_drawn(kind, scope.facts.get(column), number, person=column in ids)} "
-                    f"AS {_quoted(column)}"
+                    f"AS {identifier(column)}"
                     for number, (column, kind) in enumerate(scope.types.items())
                 ]
                 rows = f"SELECT {', '.join(columns)} FROM range({_ROWS}) AS r(i)"
-                made.execute(f"CREATE TABLE {_quoted(name)} AS {rows}")
+                made.execute(f"CREATE TABLE {identifier(name)} AS {rows}")
         return {name: f"{path}::{name}" for name in names}
 
     def _ids(self, table: str) -> tuple[str, ...]:
@@ -113,7 +114,7 @@ def _drawn(kind: str, fact: Fact | None, number: int, *, person: bool) -> str:
         case Bounds(lower=lower, upper=upper):
             return _cast(f"{lower!r} + {share} * {upper - lower!r}", kind)
         case Categories(values=values):
-            listed = ", ".join("NULL" if one is None else _literal(one) for one in values)
+            listed = ", ".join("NULL" if one is None else quoted(str(one), "'") for one in values)
             place = f"(1 + CAST(floor({share} * {len(values)}) AS INTEGER))"
             return _cast(f"list_extract([{listed}], {place})", kind)
         case Dates(first=first, last=last) if first is not None and last is not None:
@@ -141,11 +142,3 @@ def _plain(kind: str, share: str) -> Iterator[str]:
 
 def _cast(text: str, kind: str) -> str:
     return f"TRY_CAST({text} AS {kind})"
-
-
-def _literal(value: object) -> str:
-    return "'" + str(value).replace("'", "''") + "'"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -9,7 +9,6 @@ from it. Only the issuer's own addresses are contacted.
 from __future__ import annotations
 
 import asyncio
-import functools
 import hmac
 import secrets
 from collections.abc import Callable
@@ -63,10 +62,9 @@ class CodeFlow:
     async def leave(self, _: Request) -> Response:
         """Send a browser to the issuer."""
         secret = secrets.token_urlsafe(32)
-        find = functools.partial(
+        address = await asyncio.to_thread(
             self._issuer().sign_in_address, CodeRequest.of(secret), redirect=self._redirect
         )
-        address = await asyncio.to_thread(find)
         if address is None:
             raise Problem("unavailable", _NOT_REACHED)
         found = self._leave(address)
@@ -84,8 +82,7 @@ class CodeFlow:
         theirs = query.get("iss", issuer.settings.issuer) == issuer.settings.issuer  # RFC 9207
         holder = None
         if secret and same and theirs and 0 < len(code) <= _LONGEST:
-            sign = functools.partial(issuer.signed_in, code, known, redirect=self._redirect)
-            holder = await asyncio.to_thread(sign)
+            holder = await asyncio.to_thread(issuer.signed_in, code, known, redirect=self._redirect)
         if holder is None:
             await count_failure(request, self._service.store)
             raise Problem("no-token", _NOT_SIGNED_IN)

@@ -13,7 +13,6 @@ import contextlib
 import functools
 import hmac
 import json
-import logging
 import pprint
 import secrets
 import shlex
@@ -55,7 +54,7 @@ from unacorda.server.page.forms import (
 )
 from unacorda.server.page.screens import render
 from unacorda.server.page.visits import Visit
-from unacorda.server.problems import Problem, problem_of
+from unacorda.server.problems import Problem, any_problem
 from unacorda.server.requests import check_host, check_token, read_body
 from unacorda.server.service import Service
 from unacorda.server.store import StoredQuestion, Token
@@ -66,7 +65,6 @@ from starlette.requests import Request  # noqa: E402  # after the error that nam
 from starlette.responses import HTMLResponse, RedirectResponse, Response  # noqa: E402
 from starlette.routing import Route  # noqa: E402
 
-_LOG = logging.getLogger("unacorda.server")
 _STATIC: Final = Path(__file__).parent / "static"
 _STATIC_TYPES: Final = {
     "page.css": "text/css; charset=utf-8",
@@ -174,10 +172,8 @@ class Pages:
                 raise Problem("not-found", _NOT_YOURS)
             try:
                 return await screen(visit)
-            except Problem as problem:
-                return self._problem(problem, visit)
-            except UnacordaError as error:
-                return self._problem(problem_of(error, own="", show_total=False), visit)
+            except (Problem, UnacordaError) as error:
+                return self._problem(any_problem(error), visit)
 
         return show
 
@@ -191,14 +187,8 @@ class Pages:
             try:
                 check_host(request, self._service.config)
                 response = await answer(request)
-            except Problem as problem:
-                response = self._problem(problem, None)
-            except UnacordaError as error:
-                response = self._problem(problem_of(error, own="", show_total=False), None)
             except Exception as error:  # noqa: BLE001  # a traceback in a log could show a row
-                _LOG.error("failed: %s", type(error).__name__)
-                failed = Problem("failed", "The server failed. Ask a curator.")
-                response = self._problem(failed, None)
+                response = self._problem(any_problem(error), None)
             response.headers.update(_HEADERS)
             self._service.note(f"page {method} {path}", response.status_code)
             return response
@@ -372,26 +362,22 @@ class Pages:
         if action == "pick" and "pick" in visit.fields:
             picked = {about["numbers"][0]: first(visit.fields, "pick")}
             draft = replace(draft, budget={**draft.budget, **picked})
-        loop = asyncio.get_running_loop()
+        tried = None
         try:
             if action == "suggest":
-                draft = await loop.run_in_executor(
-                    self._explaining, self._suggested, visit, about, draft
-                )
-            tried = None
+                draft = await self._free(self._suggested, visit, about, draft)
             if action == "rehearse":
-                tried = await loop.run_in_executor(
-                    self._explaining, self._rehearsed, visit, about, draft
-                )
-            explained = await loop.run_in_executor(
-                self._explaining, self._explained, visit, about, draft
-            )
+                tried = await self._free(self._rehearsed, visit, about, draft)
+            explanation, offers = await self._free(self._explained, visit, about, draft)
         except Problem as problem:
             return self._question(visit, about, draft, problem=problem)
-        explanation, offers = explained
         charts = error_charts(offers, chosen=explanation.request, left=explanation.left)
         known = {"explanation": explanation, "charts": charts, "offers": offers}
         return self._question(visit, about, draft, rehearsal=tried, **known)
+
+    async def _free(self, answer: Callable[..., Any], *given: Any) -> Any:
+        """What is free and takes long, in the threads for it."""
+        return await asyncio.get_running_loop().run_in_executor(self._explaining, answer, *given)
 
     def _explained(
         self, visit: Visit, about: Mapping[str, Any], draft: Draft
@@ -433,11 +419,8 @@ class Pages:
         """What a question costs, before it is asked."""
         about = await asyncio.to_thread(self._about, visit)
         draft = Draft.of(visit.fields, about["numbers"])
-        loop = asyncio.get_running_loop()
         try:
-            explanation, known = await loop.run_in_executor(
-                self._explaining, self._confirmed, visit, about, draft
-            )
+            explanation, known = await self._free(self._confirmed, visit, about, draft)
         except Problem as problem:
             return self._question(visit, about, draft, problem=problem)
         kept = [
@@ -543,15 +526,10 @@ class Pages:
         before = query.get("before", "")
         dataset, state = query.get("dataset") or None, query.get("state") or None
         number = int(before) if before.isdecimal() and len(before) < 10 else None
-        find = functools.partial(
-            self._service.store.questions,
-            visit.analyst,
-            dataset,
-            state=state,
-            before=number,
-            most=_PAGE + 1,
+        find, most = self._service.store.questions, _PAGE + 1
+        found = await asyncio.to_thread(
+            find, visit.analyst, dataset, state=state, before=number, most=most
         )
-        found = await asyncio.to_thread(find)
         cards = await asyncio.to_thread(self._cards, visit.analyst)
         kept, chosen = found[:_PAGE], {"dataset": dataset or "", "state": state or ""}
         following = {**chosen, "before": kept[-1].number} if len(found) > _PAGE else None
