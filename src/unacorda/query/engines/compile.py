@@ -14,7 +14,7 @@ that takes, in time and memory, would tell whether they are there. What is kept 
 from their own rows and the salt, whatever others there are, and everything after it makes rows of
 these alone: what they have in the end is still a function of their own rows, which
 `compile_query` bounds again, so that sensitivities are as they were. Filters before that step run
-first, and so do those behind it that can (`pushdown`); they multiply nothing.
+first, and so do those behind it that can (`push_filters`); they multiply nothing.
 
 **Texts are cut where they are copied.** A thousand copies of a row with one long text would take a
 thousand times its memory, which would tell that this row is there. So a column of text keeps its
@@ -42,7 +42,6 @@ from unacorda.query.expressions.language import Expression, Kind
 from unacorda.query.expressions.logic import LONGEST_JOINED
 from unacorda.query.expressions.quoting import double, identifier, literal
 from unacorda.query.plan.public_tables import join_key
-from unacorda.query.plan.pushdown import bounds_rows, push_filters
 from unacorda.query.plan.query import Query
 from unacorda.query.plan.relation import (
     Derive,
@@ -55,6 +54,7 @@ from unacorda.query.plan.relation import (
     RowFilter,
     SourceTable,
     UnionAll,
+    push_filters,
 )
 from unacorda.query.schema.facts import Key
 from unacorda.query.schema.units import Person, Reach, Unit, id_columns
@@ -688,7 +688,7 @@ def _rows_read(query: Query, values: Sequence[str], context: SqlContext) -> str:
 
 def _filtered(query: Query, *, people: bool = False) -> Relation:
     """The rows, behind them a common condition where it may have to go before some step."""
-    return query.filtered(people=people) if bounds_rows(query.rows) else query.rows
+    return query.filtered(people=people) if query.rows.bounded_early else query.rows
 
 
 def _carried(query: Query) -> tuple[str, ...]:

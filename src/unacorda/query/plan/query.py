@@ -49,7 +49,6 @@ from unacorda.query.plan.groups import grouped
 from unacorda.query.plan.idioms import QUERY, unknown_attribute
 from unacorda.query.plan.joins import Columns, On, looked_up, matched, united
 from unacorda.query.plan.person_values import PersonValue
-from unacorda.query.plan.pushdown import bounds_rows
 from unacorda.query.plan.question_json import function_as_json, keys_as_json, rows_as_json
 from unacorda.query.plan.relation import Group, How, Relation, RowFilter
 from unacorda.query.schema.facts import Key
@@ -739,7 +738,7 @@ class Query:
             return False
         steps, most = steps_of(self.limited, cells=self.cells), self.rows.most_of_person
         numbers = [one for one in (steps.groups, steps.each, steps.rows) if one is not None]
-        return bounds_rows(self.rows) or any(most is None or most > number for number in numbers)
+        return self.rows.bounded_early or any(most is None or most > number for number in numbers)
 
     @property
     def bounded_by_rows(self) -> bool:
@@ -748,7 +747,7 @@ class Query:
             return True
         steps = steps_of(self.limited, cells=self.cells)
         in_groups = steps.groups is not None or (steps.each is not None and self.cells > 1)
-        return not (in_groups or bounds_rows(self.rows))
+        return not (in_groups or self.rows.bounded_early)
 
     def _check_kept(self, argument: str, value: object) -> None:
         """Raise InvalidParameter where the share of rows kept is no function of rows by person."""

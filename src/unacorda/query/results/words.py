@@ -25,7 +25,6 @@ from unacorda.query.expressions.language import Expression, Kind
 from unacorda.query.expressions.parse import misleading_texts
 from unacorda.query.noise.key_selection import KeyRule
 from unacorda.query.noise.sensitivity import of_people
-from unacorda.query.plan.pushdown import bounds_rows, late_filters, push_filters
 from unacorda.query.plan.query import BatchPosition, Query
 from unacorda.query.plan.relation import (
     Derive,
@@ -37,6 +36,8 @@ from unacorda.query.plan.relation import (
     Relation,
     RowFilter,
     Step,
+    late_filters,
+    push_filters,
 )
 from unacorda.query.schema.facts import MOST_KEYS
 from unacorda.query.schema.table import ColumnReading
@@ -271,7 +272,7 @@ def _expressions(rows: Relation) -> list[Expression]:
 def filtered_in_words(query: Query) -> tuple[str, ...]:
     """Which answers are too low, as their conditions apply only to the bounded rows."""
     unit = query.limited
-    if not isinstance(unit, Person) or not (query.drops_rows or bounds_rows(query.rows)):
+    if not isinstance(unit, Person) or not (query.drops_rows or query.rows.bounded_early):
         return ()
     ids = ", ".join(unit.id)
     lines = []
@@ -298,7 +299,7 @@ def _counted_once(query: Query, unit: Person) -> str:
     text = f"count each person ({ids}) once"
     if query.groups:
         text += " in each group"
-    text += ", from all of their rows" + " that are left" * bounds_rows(query.rows)
+    text += ", from all of their rows" + " that are left" * query.rows.bounded_early
     if query.groups and most < query.cells:
         text += f", in at most {_some(most, 'group')}, chosen at random"
     return text
