@@ -25,7 +25,7 @@ from unacorda.accounting.charges import charge
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.partitions.thresholded import ThresholdedGaussian
 from unacorda.query.aggregates.quantile_tree import row_weight
-from unacorda.query.expressions.language import Expression, Kind
+from unacorda.query.expressions.language import Expression, Kind, Name
 from unacorda.query.plan.synthesis import SoughtBins
 from unacorda.query.schema.units import Person
 from unacorda.query.synthesize import Spending
@@ -213,7 +213,13 @@ def test_no_bin_of_found_edges_is_without_a_value(
     low: int, width: int, bins: int, parts: list[float], whole: bool
 ) -> None:
     nothing = Expression(
-        sql="x", kind=Kind.NUMBER, lower=0, upper=1, columns=frozenset(["x"]), text="x"
+        sql="x",
+        kind=Kind.NUMBER,
+        lower=0,
+        upper=1,
+        columns=frozenset(["x"]),
+        node=Name("x"),
+        text="x",
     )
     sought = SoughtBins(
         expression=nothing,

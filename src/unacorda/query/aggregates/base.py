@@ -28,8 +28,8 @@ from unacorda.checks import Number
 from unacorda.errors import InvalidParameter, MissingBound, UnsafeExpression
 from unacorda.query.aggregates.grid import GridCounts, Ranking
 from unacorda.query.aggregates.measures import Climbers, Measure, Thresholds
-from unacorda.query.expressions.language import Expression, Kind
-from unacorda.query.expressions.parse import filter_of
+from unacorda.query.expressions.language import Expression, Kind, Literal, Operation, text_of
+from unacorda.query.expressions.quoting import identifier
 from unacorda.query.noise.additive import Noise, Share
 from unacorda.query.schema.facts import interval
 from unacorda.query.schema.table import TableSchema
@@ -404,7 +404,7 @@ class Aggregate(ABC):
     @property
     def filter(self) -> str | None:
         """The condition of the rows that it is taken of, as with FILTER; None for any rows."""
-        conditions = {filter_of(one, zero=self.zeros_add_nothing) for one in self.expressions}
+        conditions = {_filter_of(one, zero=self.zeros_add_nothing) for one in self.expressions}
         return conditions.pop() if len(conditions) == 1 else None
 
     def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
@@ -473,6 +473,21 @@ class OfColumn(Aggregate):
         return (self.column,)
 
 
+def _filter_of(expression: Expression, *, zero: bool) -> str | None:
+    """The condition without which an expression is NULL, where it is a CASE as FILTER makes one.
+
+    zero: or 0.
+    """
+    node, found = expression.node, list[str]()
+    while isinstance(node, Operation) and node.name == "CASE" and len(node.operands) == 3:
+        condition, value, other = node.operands
+        if other != Literal(None) and not (zero and other == Literal(0)):
+            break
+        found.append(text_of(condition))
+        node = value
+    return " AND ".join(f"({one})" for one in found) if found else None
+
+
 def weight_of(weight: Number, *, argument: str = "weight") -> Fraction:
     """A weight as an exact number above zero, of which many still add up fast."""
     value = checks.exact(argument, weight)
@@ -497,7 +512,7 @@ def expression_of(
     """
     text = column
     if checks.is_text(column) and column in scope:
-        text = '"' + column.replace('"', '""') + '"'
+        text = identifier(column)
     fault: InvalidParameter | None = None
     try:
         return scope.parse(text, argument=argument, expect=kind)

@@ -13,7 +13,7 @@ import math
 import numbers
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NoReturn, overload
 
 from unacorda import checks
@@ -106,8 +106,8 @@ class Expression:
     lower, upper: every non-NULL number it gives lies between them, infinite where nothing is
     known; of no meaning for other kinds. An expression that only gives NULL has 0 and 0.
     size: as of a column. columns: the names of the columns it reads.
-    text: the same expression in the input language, comments and needless brackets dropped;
-    parsing it again gives an equal expression.
+    node: the same as a tree. text: the same in the input language, comments and needless brackets
+    dropped; parsing it again gives an equal expression.
     """
 
     sql: str
@@ -115,6 +115,7 @@ class Expression:
     lower: float
     upper: float
     columns: frozenset[str]
+    node: Node = field(compare=False, repr=False)
     text: str
     size: Size = PLAIN
 

@@ -77,60 +77,6 @@ def remember(text: str, node: Node) -> None:
         del _trees[next(iter(_trees))]
 
 
-def filter_of(expression: Expression, *, zero: bool = False) -> str | None:
-    """The condition without which an expression is NULL, where it is a CASE as FILTER makes one.
-
-    zero: or 0.
-    """
-    node, found = _tree_of(expression.text, argument="expression"), list[str]()
-    while isinstance(node, Operation) and node.name == "CASE" and len(node.operands) == 3:
-        condition_, value, other = node.operands
-        if other != Literal(None) and not (zero and other == Literal(0)):
-            break
-        found.append(text_of(condition_))
-        node = value
-    return " AND ".join(f"({one})" for one in found) if found else None
-
-
-_ORDERED = frozenset({"<", "<=", ">", ">=", "BETWEEN"})
-_COMPARED = _ORDERED | {"=", "<>", "IN", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"}
-_DAY_FIRST = re.compile(r"[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{4}")
-_NUMERIC = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?")
-
-
-def misleading_texts(expression: Expression) -> Iterator[str]:
-    """What to write for text literals beside columns that look like dates or numbers.
-
-    Decided by the literals and the comparisons in which they stand alone.
-    """
-    waiting: list[Node] = []
-    with contextlib.suppress(UnsafeExpression):  # written out it may be too long to be read again
-        waiting.append(_tree_of(expression.text, argument="expression"))
-    while waiting:
-        node = waiting.pop()
-        if not isinstance(node, Operation):
-            continue
-        waiting += reversed(node.operands)
-        column = next((text_of(one) for one in node.operands if isinstance(one, Name)), None)
-        values = [one.value for one in node.operands if isinstance(one, Literal)]
-        texts = [value for value in values if isinstance(value, str)]
-        if column is None or node.name not in _COMPARED:
-            continue
-        for text in texts:
-            compared = f"{column} is compared as text with {literal(text)}"
-            if found := _DAY_FIRST.fullmatch(text):
-                layout = f"%d{found[1]}%m{found[1]}%Y"
-                yield (
-                    f"{compared}, not as a date: write CAST({column} AS DATE) and a literal such "
-                    f"as DATE '2024-01-31', or TRY_STRPTIME({column}, '{layout}') where the column "
-                    "is written like that"
-                )
-                break
-            if node.name in _ORDERED and _NUMERIC.fullmatch(text):
-                yield f"{compared}, and '10' is below '9' then: write a number without quotes"
-                break
-
-
 def parse(
     text: str,
     *,
@@ -363,6 +309,7 @@ def _finished(value: Value, node: Node, columns: frozenset[str]) -> Expression:
         lower=found.lower + 0.0,
         upper=found.upper + 0.0,
         columns=columns,
+        node=node,
         text=text_of(node),
         size=value.size,
     )

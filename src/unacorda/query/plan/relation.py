@@ -21,7 +21,7 @@ from typing import ClassVar, Literal, TypeVar
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
-from unacorda.query.expressions.language import Column, Expression, Kind
+from unacorda.query.expressions.language import Column, Expression, Kind, Name
 from unacorda.query.expressions.quoting import identifier, twin
 from unacorda.query.plan.person_values import (
     PersonColumn,
@@ -698,6 +698,7 @@ def _same_column(column: Column, name: str) -> Expression:
         lower=column.lower,
         upper=column.upper,
         columns=frozenset({name}),
+        node=Name(name),
         text=identifier(name),
         size=column.size,
     )

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -21,8 +22,16 @@ from unacorda.query.aggregates.linear import (
     Linear,
 )
 from unacorda.query.allocation import Allocation
-from unacorda.query.expressions.language import Expression, Kind
-from unacorda.query.expressions.parse import misleading_texts
+from unacorda.query.expressions.language import (
+    Expression,
+    Kind,
+    Literal,
+    Name,
+    Node,
+    Operation,
+    text_of,
+)
+from unacorda.query.expressions.quoting import literal
 from unacorda.query.noise.key_selection import KeyRule
 from unacorda.query.noise.sensitivity import of_people
 from unacorda.query.plan.query import BatchPosition, Query
@@ -242,7 +251,44 @@ def texts_in_words(query: Query) -> tuple[str, ...]:
             f"{leaf.label} to count numbers only"
             for leaf in {leaf.name: leaf for leaf in read if leaf.of_text}.values()
         ]
-    return (*dict.fromkeys(itertools.chain.from_iterable(map(misleading_texts, every))), *lines)
+    return (*dict.fromkeys(itertools.chain.from_iterable(map(_misleading_texts, every))), *lines)
+
+
+_ORDERED = frozenset({"<", "<=", ">", ">=", "BETWEEN"})
+_COMPARED = _ORDERED | {"=", "<>", "IN", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"}
+_DAY_FIRST = re.compile(r"[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{4}")
+_NUMERIC = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?")
+
+
+def _misleading_texts(expression: Expression) -> Iterator[str]:
+    """What to write for text literals beside columns that look like dates or numbers.
+
+    Decided by the literals and the comparisons in which they stand alone.
+    """
+    waiting: list[Node] = [expression.node]
+    while waiting:
+        node = waiting.pop()
+        if not isinstance(node, Operation):
+            continue
+        waiting += reversed(node.operands)
+        column = next((text_of(one) for one in node.operands if isinstance(one, Name)), None)
+        values = [one.value for one in node.operands if isinstance(one, Literal)]
+        texts = [value for value in values if isinstance(value, str)]
+        if column is None or node.name not in _COMPARED:
+            continue
+        for text in texts:
+            compared = f"{column} is compared as text with {literal(text)}"
+            if found := _DAY_FIRST.fullmatch(text):
+                layout = f"%d{found[1]}%m{found[1]}%Y"
+                yield (
+                    f"{compared}, not as a date: write CAST({column} AS DATE) and a literal such "
+                    f"as DATE '2024-01-31', or TRY_STRPTIME({column}, '{layout}') where the column "
+                    "is written like that"
+                )
+                break
+            if node.name in _ORDERED and _NUMERIC.fullmatch(text):
+                yield f"{compared}, and '10' is below '9' then: write a number without quotes"
+                break
 
 
 def converted_columns(query: Query) -> tuple[str, ...]:
