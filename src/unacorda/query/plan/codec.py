@@ -36,13 +36,7 @@ from unacorda.query.expressions.language import Expression
 from unacorda.query.expressions.quoting import encodable, identifier
 from unacorda.query.plan.groups import public_column
 from unacorda.query.plan.joins import looked_up, matched, united
-from unacorda.query.plan.person_values import (
-    PersonCount,
-    PersonExtreme,
-    PersonFirst,
-    PersonMean,
-    PersonSum,
-)
+from unacorda.query.plan.person_values import AnyPersonValue
 from unacorda.query.plan.public_tables import Public
 from unacorda.query.plan.relation import (
     MOST_COPIES,
@@ -348,7 +342,6 @@ _SOURCES: tuple[set[str], ...] = (
     {"union", "of"},
     {"per_person", "of"},
 )
-_PERSON_VALUE = PersonExtreme | PersonFirst | PersonCount | PersonSum | PersonMean
 
 
 def rows_of(
@@ -369,7 +362,7 @@ def rows_of(
         rows = Relation(source=SourceTable(name=table, scope=scope), scope=scope)
     elif "per_person" in stated:
         (side,) = _decode_sides(stated["of"], unit, at=f"{at}.of", depth=depth, count=1)
-        values = decode(stated["per_person"], Mapping[str, _PERSON_VALUE], at=f"{at}.per_person")
+        values = decode(stated["per_person"], Mapping[str, AnyPersonValue], at=f"{at}.per_person")
         rows = side.per_person(values)
     else:
         left, right = _decode_sides(stated["of"], unit, at=f"{at}.of", depth=depth)

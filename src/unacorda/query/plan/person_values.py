@@ -30,9 +30,9 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import ClassVar, Literal, TypeGuard, final
+from typing import Any, ClassVar, Literal, TypeGuard, final, get_args
 
 from unacorda import checks
 from unacorda.checks import Number
@@ -93,9 +93,23 @@ class PersonValue(ABC):
         what uses the value chooses.
         """
 
-    @abstractmethod
+    @property
+    def called(self) -> str:
+        """The function that makes it, without the `_` at the end."""
+        return str(getattr(self, "function", self.tag.removeprefix("person")))
+
+    def arguments(self) -> dict[str, Any]:
+        """Those with which this function makes the same."""
+        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {n: value for n, value in found.items() if value is not None and n != "function"}
+
     def written(self, quoted: Callable[[str], str]) -> str:
         """As the caller wrote it; quoted: how texts are."""
+        parts = []
+        for name, value in self.arguments().items():
+            said = quoted(value) if isinstance(value, str) else f"{float(value):g}"
+            parts.append(f"by={said}" if name == "by" else said)
+        return f"{self.called}_({', '.join(parts)})"
 
     @property
     def unchanged(self) -> str | None:
@@ -171,8 +185,10 @@ class PersonExtreme(PersonValue):
     def unchanged(self) -> str | None:
         return self.column
 
-    def written(self, quoted: Callable[[str], str]) -> str:
-        return f"{self.function}_({quoted(self.column)})"
+    def arguments(self) -> dict[str, Any]:
+        if self.function in ("all", "any"):
+            return {"condition": self.column}
+        return PersonValue.arguments(self)
 
 
 @final
@@ -204,9 +220,6 @@ class PersonFirst(PersonValue):
     def unchanged(self) -> str | None:
         return self.column
 
-    def written(self, quoted: Callable[[str], str]) -> str:
-        return f"{self.function}_({quoted(self.column)}, by={quoted(self.by)})"
-
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,9 +248,6 @@ class PersonCount(PersonValue):
                 sql=f"least({{0}}::DOUBLE, {most})",
             ),
         )
-
-    def written(self, quoted: Callable[[str], str]) -> str:
-        return f"count_({'' if self.column is None else quoted(self.column)})"
 
 
 _PART = 1 << 40
@@ -292,9 +302,6 @@ class PersonSum(PersonValue):
             ),
         )
 
-    def written(self, quoted: Callable[[str], str]) -> str:
-        return f"sum_({_listed(quoted(self.column), self.lower, self.upper)})"
-
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -330,9 +337,6 @@ class PersonMean(PersonValue):
             ),
         )
 
-    def written(self, quoted: Callable[[str], str]) -> str:
-        return f"mean_({_listed(quoted(self.column), self.lower, self.upper)})"
-
 
 def _bounds(
     function: str,
@@ -351,14 +355,12 @@ def _bounds(
     raise fault
 
 
-def _listed(column: str, lower: Fraction | None, upper: Fraction | None) -> str:
-    ends = [f"{float(end):g}" for end in (lower, upper) if end is not None]
-    return ", ".join([column, *ends])
+AnyPersonValue = PersonExtreme | PersonFirst | PersonCount | PersonSum | PersonMean
 
 
 def is_person_value(value: object) -> TypeGuard[PersonValue]:
     """Whether it is a value of this module: another's SQL need not be of one person's rows."""
-    return type(value) in (PersonExtreme, PersonFirst, PersonCount, PersonSum, PersonMean)
+    return type(value) in get_args(AnyPersonValue)
 
 
 def _text(argument: str, value: object, expected: str = "a column or an expression") -> str:

@@ -8,18 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from unacorda import checks
-from unacorda.errors import InvalidParameter
 from unacorda.query.aggregates.base import Aggregate
 from unacorda.query.expressions.quoting import identifier
 from unacorda.query.noise.key_selection import PrivateKeys
 from unacorda.query.plan.codec import encode
-from unacorda.query.plan.person_values import (
-    PersonCount,
-    PersonExtreme,
-    PersonFirst,
-    PersonMean,
-    PersonSum,
-)
+from unacorda.query.plan.person_values import PersonValue
 from unacorda.query.plan.relation import (
     Derive,
     Explode,
@@ -111,29 +104,14 @@ def _stated_source(rows: Relation) -> dict[str, Any]:
 
 def function_as_json(value: Any) -> dict[str, Any]:
     """The function that makes an aggregate, or a value of a person, with its arguments."""
+    expected = "a question of the public functions, which JSON has names for"
     if isinstance(value, Aggregate):
-        expected = "a question of the public functions, which JSON has names for"
         checks.demand(bool(value.functions), "query", type(value).tag, expected=expected)
         name, arguments = value.function, value.arguments()
         if value.weight != 1:
             arguments["weight"] = value.weight
     else:
-        name, arguments = _of_person(value)
+        public = isinstance(value, PersonValue)
+        checks.demand(public, "query", type(value).__name__, expected=expected)
+        name, arguments = value.called, value.arguments()
     return {name: {key: encode(one) for key, one in arguments.items() if one is not None}}
-
-
-def _of_person(value: Any) -> tuple[str, dict[str, Any]]:
-    match value:
-        case PersonExtreme():
-            name = "condition" if value.function in ("all", "any") else "column"
-            return value.function, {name: value.column}
-        case PersonFirst():
-            return value.function, {"column": value.column, "by": value.by}
-        case PersonCount():
-            return "count", {"column": value.column}
-        case PersonSum() | PersonMean():
-            name = "sum" if isinstance(value, PersonSum) else "mean"
-            return name, {"column": value.column, "lower": value.lower, "upper": value.upper}
-        case _:
-            expected = "a question of the public functions, which JSON has names for"
-            raise InvalidParameter("query", type(value).__name__, expected=expected)
