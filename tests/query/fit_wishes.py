@@ -61,7 +61,9 @@ def exact(
         relation=rows.relation(), columns=columns, wishes=wishes, counted=unacorda.GDP(1)
     )
     integers: list[int] = []
-    with closing(rows.held(session._admission.admit(rows.query, salt=7))) as held:
+    admitted = session._admission.admit(rows.query, salt=7)
+    keep = isinstance(rows.query.limited, unacorda.Person) and admitted.engine.room > 0
+    with closing(admitted.engine.hold(admitted, keep=keep, answered=list)) as held:
         for select, measures in scan.selects():
             integers += [one[0] if one else 0 for one in held.run(select, measures=measures).sums]
     return [one for part in scan.parts(integers) for one in part]

@@ -164,7 +164,7 @@ def test_an_engine_that_dies_when_rows_are_forgotten_tells_nothing() -> None:
 
     broken: Any = Broken()
     keyed = engines.KeyedRows(broken, np.zeros(1, np.int64), names=["k0"], engine=None)
-    for rows in (engines.HeldRows(broken), keyed):
+    for rows in (engines.HeldRows(broken, lambda: None), keyed):
         with pytest.raises(EngineFailed) as caught:
             rows.close()
         assert "a row" not in str(caught.value)
@@ -391,9 +391,9 @@ def test_the_same_rows_of_a_person_stay_in_every_scan(monkeypatch: pytest.Monkey
     scans: list[str] = []
     hold, run = DuckDB.hold, engines.HeldRows.run
 
-    def holding(self: DuckDB, asked: Any, *, keep: bool) -> Any:
+    def holding(self: DuckDB, asked: Any, *, keep: bool, **named: Any) -> Any:
         held.append((asked.sql.bounded, keep))
-        return hold(self, asked, keep=keep)
+        return hold(self, asked, keep=keep, **named)
 
     def running(self: Any, counts: str, **named: Any) -> Any:
         scans.append(counts)

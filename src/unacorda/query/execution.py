@@ -16,6 +16,7 @@ found closed or a file another one, before a row is read: neither is a function 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -52,6 +53,7 @@ from unacorda.query.engines.engine import (
     Admitted,
     Engine,
     Given,
+    HeldRows,
     ScanResult,
     admitted,
     answers_of,
@@ -146,6 +148,17 @@ class ExecutionContext:
                 self.ledger.void(reservation)
             raise
         return reservation
+
+    def hold(self, asked: Admitted, reservation: Reservation, *, keep: bool) -> HeldRows:
+        """The bounded rows of a question; the first answer about them commits its charge."""
+        engine = asked.engine
+        commit = functools.cache(functools.partial(self.ledger.commit, reservation))
+
+        def answered() -> None:
+            engine.check_sources()
+            commit()
+
+        return engine.hold(asked, keep=keep, answered=answered)
 
 
 def execute(

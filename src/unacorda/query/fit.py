@@ -21,12 +21,11 @@ import enum
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
-from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -118,11 +117,6 @@ class FitRows:
         *features, target = [columns[one.sql] for one in self.found]
         weight = None if self.weight is None else columns[self.weight.sql]
         return FitRelation.bounded(features, target, weight=weight)
-
-    def held(self, asked: Admitted) -> HeldRows:
-        """The bounded rows in an engine; EngineFailed. To bound people takes long, rows nothing."""
-        keep = isinstance(self.query.limited, Person) and asked.engine.room > 0
-        return asked.engine.hold(asked, keep=keep)
 
 
 def rows_of(
@@ -311,11 +305,10 @@ def fitted(context: ExecutionContext, model: M, rows: FitRows) -> M:
         salt=salt,
         unit=rows.query.unit,
     )
-    commit = partial(context.ledger.commit, reservation)
-    with closing(rows.held(admitted)) as held:
-        scans = _Scans(
-            rows=rows, engine=admitted.engine, held=held, bits=context.bits, commit=commit
-        )
+    # To bound people takes long, rows nothing.
+    keep = isinstance(rows.query.limited, Person) and admitted.engine.room > 0
+    with closing(context.hold(admitted, reservation, keep=keep)) as held:
+        scans = _Scans(rows=rows, engine=admitted.engine, held=held, bits=context.bits)
         model.fit_table(NoisyTable(asked=scans, relation=relation, purse=Purse(whole)))
     return model
 
@@ -356,7 +349,6 @@ class _Scans:
     engine: Engine
     held: HeldRows
     bits: RandomBits
-    commit: Callable[[], None] | None  # until the first scan
     _kept: list[str] = field(default_factory=lambda: ["bounded"])
     _number: float = math.inf
 
@@ -383,14 +375,10 @@ class _Scans:
         return relation.kept(name)
 
     def _read(self, scan: FitScan) -> list[int]:
-        """All integers; the first scan commits the charge."""
+        """All integers."""
         found: list[int] = []
         for select, measures in scan.selects():
             exact = self.held.run(select, measures=measures).sums
-            self.engine.check_sources()
-            if self.commit is not None:
-                self.commit()
-                self.commit = None
             found += [column[0] if column else 0 for column in exact]
         return found
 

@@ -15,33 +15,33 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Any, ClassVar, Final, NoReturn
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unacorda.accounting.charges import charge, request_price
 from unacorda.bits import RandomBits
-from unacorda.errors import InternalError, InvalidParameter
+from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.parameters import readable
 from unacorda.privacy.events import Approximate, Event, ZeroConcentrated, compose
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
-from unacorda.query.aggregates.base import Aggregate, Exact
-from unacorda.query.aggregates.linear import count
+from unacorda.query.aggregates.base import Exact
+from unacorda.query.aggregates.linear import Linear, count
 from unacorda.query.aggregates.measures import Measure, PeopleCount, PresentCount
 from unacorda.query.aggregates.quantile_tree import QuantileDraws
 from unacorda.query.engines.compile import Statement
 from unacorda.query.engines.dialects.statements import LAYER
-from unacorda.query.engines.engine import Admitted, Engine, HeldRows, sql_of
+from unacorda.query.engines.engine import Admitted, HeldRows, sql_of
 from unacorda.query.execution import ExecutionContext, check_engine, salt_from
-from unacorda.query.noise.additive import Share
 from unacorda.query.noise.key_selection import KeyRule, hits_of, key_rule
+from unacorda.query.noise.sensitivity import Sensitivity, of_counts
 from unacorda.query.plan.query import Query
 from unacorda.query.plan.synthesis import (
     PublicCells,
@@ -51,6 +51,7 @@ from unacorda.query.plan.synthesis import (
     place_sql,
 )
 from unacorda.query.results.simulation import Assume, check_assumption, rows_assumed
+from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Reach
 from unacorda.synthesis.charges import GaussianShares, Shares, shares_within
 from unacorda.synthesis.domain import BinnedColumn, CategoryColumn, Domain
@@ -65,44 +66,28 @@ _CHANCE: Final = Fraction(95, 100)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowValues(Aggregate):
-    """Values of the bounded rows, to be counted in scans of their own; no answer by itself."""
+class RowValues(Linear):
+    """Values of bounded rows, which are counted in scans of their own; by itself a count."""
 
     tag: ClassVar[str] = "rowvalues"
+    counts: ClassVar[bool] = True
+    filter: ClassVar[None] = None
 
     columns: tuple[str, ...]
 
-    def bound_to(self, scope: Any) -> Aggregate:
+    def bound_to(self, scope: TableSchema) -> RowValues:
         """As it is: its expressions are known."""
         del scope
         return self
-
-    @property
-    def filter(self) -> None:
-        """Of any rows."""
 
     def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
         """All rows are read."""
         del values
         return (PresentCount(),)
 
-    def noise(self, share: Share, reach: Reach) -> NoReturn:
-        """Refused."""
-        del share, reach
-        raise self._unanswered()
-
-    def answers(self, exact: Exact, noise: Any, bits: RandomBits) -> NoReturn:
-        """Refused."""
-        del exact, noise, bits
-        raise self._unanswered()
-
-    def forecast(self, noise: Any, reach: Reach, assume: Any) -> NoReturn:
-        """Refused."""
-        del noise, reach, assume
-        raise self._unanswered()
-
-    def _unanswered(self) -> InternalError:
-        return InternalError("values of rows", contradiction="they were to be answered")
+    def sensitivity(self, reach: Reach) -> Sensitivity:
+        """That of a count of rows."""
+        return of_counts(reach)
 
 
 def synthesize_rows(
@@ -125,18 +110,17 @@ def synthesize_rows(
         unit=query.unit,
     )
     reach = query.reach
-    with closing(_hold(admitted, keep=bool(asked.sought))) as held:
-        commit = partial(context.ledger.commit, reservation)
-        rows = _BoundedRows(admitted=admitted, held=held, commit=commit)
+    keep = bool(asked.sought) and admitted.engine.room > 0  # they are scanned more than once
+    with closing(context.hold(admitted, reservation, keep=keep)) as held:
         columns = [
             one.column
             if isinstance(one, PublicCells)
-            else _found(rows, one, spending, context.bits)
+            else _found(admitted, held, one, spending, context.bits)
             for one in asked.columns
         ]
         plan = asked.plan.over(columns)
         made = synthesize(
-            _EngineCounts(rows=rows, domain=plan.domain, names=_names(query, asked)),
+            _EngineCounts(held, plan.domain, _names(query, asked), keep=admitted.engine.room > 0),
             plan,
             budget=spending.rest,
             rows_per_unit=reach.rows,
@@ -344,48 +328,24 @@ def _check(admitted: Admitted, asked: Synthesis[Query]) -> None:
     )
 
 
-def _hold(admitted: Admitted, *, keep: bool) -> HeldRows:
-    """The bounded rows; keep: whether they are scanned more than once."""
-    return admitted.engine.hold(admitted, keep=keep and admitted.engine.room > 0)
-
-
-@dataclass(slots=True, kw_only=True)
-class _BoundedRows:
-    """The bounded rows in an engine; the first answer commits the charge."""
-
-    admitted: Admitted
-    held: HeldRows
-    commit: Callable[[], None] | None
-
-    @property
-    def engine(self) -> Engine:
-        """That holds them."""
-        return self.admitted.engine
-
-    def answered(self) -> None:
-        """After each answer, before it is looked at."""
-        self.engine.check_sources()
-        if self.commit is not None:
-            self.commit()
-            self.commit = None
-
-
 def _found(
-    rows: _BoundedRows, column: SoughtBins | SoughtValues, spending: Spending, bits: RandomBits
+    admitted: Admitted,
+    held: HeldRows,
+    column: SoughtBins | SoughtValues,
+    spending: Spending,
+    bits: RandomBits,
 ) -> BinnedColumn | CategoryColumn:
     """The cells of a column, found privately."""
-    query, unit = rows.admitted.query, rows.admitted.query.limited
+    query, unit = admitted.query, admitted.query.limited
     name = {sql: f"v{place}" for place, sql in enumerate(query.inputs)}[column.expression.sql]
     if isinstance(column, SoughtBins):
         quantiles = column.quantiles
         (ranking,) = quantiles.rankings((column.number(name),))
-        counted = rows.held.ranked(ranking, unit=unit)
-        rows.answered()
+        counted = held.ranked(ranking, unit=unit)
         draws = spending.draws[column.name]
         found = quantiles.drawn(Exact(rankings=(counted,)), draws, bits)
         return column.found([one for (one,) in found])
-    keyed = rows.held.keyed(_keyed(rows.admitted, name), value=name)
-    rows.answered()
+    keyed = held.keyed(_keyed(admitted, name), value=name)
     places = spending.rules[column.name].named(keyed.people, most=column.most, bits=bits)
     values = [key for (key,) in keyed.keys(places.tolist())] if len(places) else []
     return column.found(sorted(values, key=lambda one: (one is None, one or "")))
@@ -394,15 +354,15 @@ def _found(
 class _EngineCounts:
     """Exact counts of the bounded rows by their cells."""
 
-    def __init__(self, *, rows: _BoundedRows, domain: Domain, names: Sequence[str]) -> None:
-        self._rows, self._domain = rows, domain
+    def __init__(self, held: HeldRows, domain: Domain, names: Sequence[str], *, keep: bool) -> None:
+        self._held, self._domain = held, domain
         self._kept: dict[Columns, NDArray[np.int64]] = {}
         coded = _coded(domain.columns, names)
-        if rows.engine.room > 0:
-            rows.held.keep("coded", coded)
-            rows.held.forget("bounded")
+        if keep:
+            held.keep("coded", coded)
+            held.forget("bounded")
         else:
-            rows.held.name("coded", coded)
+            held.name("coded", coded)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -413,8 +373,7 @@ class _EngineCounts:
         """How many rows lie in each cell over the columns."""
         if columns in self._kept:
             return self._kept[columns]
-        found = self._rows.held.run(_counts(self._domain, columns), measures=1)
-        self._rows.answered()
+        found = self._held.run(_counts(self._domain, columns), measures=1)
         shape = tuple(self.sizes[a] for a in columns)
         table = np.zeros(math.prod(shape), np.int64)
         table[found.cells] = np.array(found.sums[0], np.int64)

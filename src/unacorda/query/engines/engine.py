@@ -221,17 +221,17 @@ class Engine(ABC):
         found = sql_of(asked, self, KeyCountSql)
         return self._asked(lambda asking: find_keys(asking, found, engine=self), stay=True)
 
-    def hold(self, asked: Admitted, *, keep: bool) -> HeldRows:
+    def hold(self, asked: Admitted, *, keep: bool, answered: Callable[[], object]) -> HeldRows:
         """The bounded rows of a question for several scans; EngineFailed, as `run`.
 
         The caller closes them. keep: whether they are computed once, where the engine can, or
-        else in every scan.
+        else in every scan. answered: called after each answer, before anyone looks at it.
         """
         bounded = sql_of(asked, self, Statement).bounded
 
         def held(asking: EngineQuery) -> HeldRows:
             asking.name("bounded", bounded, keep=keep)
-            return HeldRows(asking)
+            return HeldRows(asking, answered)
 
         return self._asked(held, stay=True)
 
@@ -476,8 +476,8 @@ def list_keys(asking: EngineQuery, keys: KeyTable | None) -> None:
 class HeldRows:
     """The bounded rows of several scans. Each call raises EngineFailed, of constant text."""
 
-    def __init__(self, asking: EngineQuery) -> None:
-        self._asking = asking
+    def __init__(self, asking: EngineQuery, answered: Callable[[], object]) -> None:
+        self._asking, self._answered = asking, answered
 
     def name(self, name: str, sql: str) -> None:
         """Give what is selected a name; it is computed in every scan."""
@@ -499,11 +499,11 @@ class HeldRows:
 
     def run(self, counts: str, *, measures: int) -> Tallies:
         """The exact integers of one scan."""
-        return self._asking.guarded(lambda: _counted(self._asking, counts, range(measures)))
+        return self._answer(lambda: _counted(self._asking, counts, range(measures)))
 
     def ranked(self, ranking: Ranking, *, unit: Unit) -> GridCounts:
         """Rows by their place on a grid, in a single cell."""
-        lines = self._asking.guarded(lambda: _lines(self._asking.fetch(ranking.sql(unit))))
+        lines = self._answer(lambda: _lines(self._asking.fetch(ranking.sql(unit))))
         return GridCounts.of(ranking.steps, 1, lines)
 
     def keyed(self, counted: str, *, value: str) -> KeyedRows:
@@ -518,11 +518,17 @@ class HeldRows:
                 self._asking, _people(self._asking), names=[value], engine=self._asking
             )
 
-        return self._asking.guarded(found)
+        return self._answer(found)
 
     def close(self) -> None:
         """Forget all rows; a second call does nothing."""
         guarded(self._asking.close)
+
+    def _answer(self, work: Callable[[], T]) -> T:
+        """What the engine gives."""
+        found = self._asking.guarded(work)
+        self._answered()
+        return found
 
 
 class KeyedRows:
