@@ -4,9 +4,7 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
-import operator
+import bisect
 from collections.abc import Hashable
 from fractions import Fraction
 
@@ -66,7 +64,7 @@ class ParallelComposition:
     is charged for the same change. Under ReplaceOne a part is still charged for adding or removing
     (its size may change), and `pair_price` counts.
 
-    Holds a dictionary of parts and changes in place; exact, O(log max_parts) a spend. Not
+    Holds a dictionary of parts and changes in place; exact, in microseconds a spend. Not
     thread-safe: `Account.split` guards it.
     Raises InvalidParameter for a unit without a price of a replacement under ReplaceOne.
 
@@ -152,71 +150,47 @@ class ParallelComposition:
 
 
 class _LargestSum:
-    """The sum of the `count` largest of many growing numbers.
+    """The sum of the `count` largest of many numbers, which are kept in order."""
 
-    While numbers only grow, a number outside the largest enters them only when it itself grows, and
-    the place it takes is that of the least inside: a heap of those inside is all that is needed.
-    Where one falls, which is rare, all is made anew.
-    """
-
-    __slots__ = ("_count", "_heap", "_inside", "_order", "_values", "total")
+    __slots__ = ("_count", "_ranked", "_values", "total")
 
     def __init__(self, count: int) -> None:
         self.total = Fraction(0)
         self._count = count
         self._values: dict[Hashable, Fraction] = {}
-        self._inside: set[Hashable] = set()
-        # Entries (value, order, part): stale where the part has left or its value has grown.
-        self._heap: list[tuple[Fraction, int, Hashable]] = []
-        self._order = itertools.count()
+        self._ranked: list[Fraction] = []
 
     def of(self, part: Hashable) -> Fraction:
         return self._values.get(part, Fraction(0))
 
     def increase(self, part: Hashable, number: Fraction) -> Fraction:
-        if part in self._inside:
-            return number
-        grown = self.of(part) + number
-        if len(self._inside) < self._count:
-            return grown
-        return max(grown - self._least()[0], Fraction(0))
+        own, least = self.of(part), self._at_rank(self._count)
+        return number if own >= least else max(own + number - least, Fraction(0))
 
     def add(self, part: Hashable, number: Fraction) -> Fraction:
         rise = self.increase(part, number)
-        grown = self.of(part) + number
-        if part in self._inside or rise > 0 or len(self._inside) < self._count:
-            if part not in self._inside and len(self._inside) >= self._count:
-                self._inside.discard(self._least()[2])
-            self._inside.add(part)
-            heapq.heappush(self._heap, (grown, next(self._order), part))
-        self._values[part] = grown
         self.total += rise
-        if len(self._heap) > 2 * len(self._inside) + 16:  # paid for by the pushes since the last
-            self._heap = [(self._values[key], next(self._order), key) for key in self._inside]
-            heapq.heapify(self._heap)
+        self._put(part, self.of(part) + number)
         return rise
 
     def decrease(self, part: Hashable, number: Fraction) -> Fraction:
-        return self.total - sum(self._largest(part, number).values(), Fraction(0))
+        own = self.of(part)
+        if own < self._at_rank(self._count):
+            return Fraction(0)
+        return min(number, own - self._at_rank(self._count + 1))  # what takes its place
 
     def remove(self, part: Hashable, number: Fraction) -> Fraction:
-        inside = self._largest(part, number)
-        total = sum(inside.values(), Fraction(0))
-        fall, self.total = self.total - total, total
-        self._values[part] = self.of(part) - number
-        self._inside = set(inside)
-        self._heap = [(value, next(self._order), key) for key, value in inside.items()]
-        heapq.heapify(self._heap)
+        fall = self.decrease(part, number)
+        self.total -= fall
+        self._put(part, self.of(part) - number)
         return fall
 
-    def _largest(self, part: Hashable, number: Fraction) -> dict[Hashable, Fraction]:
-        """Those that are largest once `part` has `number` less."""
-        after = {**self._values, part: self.of(part) - number}
-        return dict(heapq.nlargest(self._count, after.items(), key=operator.itemgetter(1)))
+    def _at_rank(self, rank: int) -> Fraction:
+        """The number at this rank, 1 for the largest; 0 beyond the last."""
+        return self._ranked[-rank] if rank <= len(self._ranked) else Fraction(0)
 
-    def _least(self) -> tuple[Fraction, int, Hashable]:
-        """The entry of the least number inside."""
-        heap = self._heap
-        while heap[0][2] not in self._inside or self._values[heap[0][2]] != heap[0][0]:
-            heapq.heappop(heap)
-        return heap[0]
+    def _put(self, part: Hashable, value: Fraction) -> None:
+        if part in self._values:
+            del self._ranked[bisect.bisect_left(self._ranked, self._values[part])]
+        bisect.insort(self._ranked, value)
+        self._values[part] = value
