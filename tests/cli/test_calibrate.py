@@ -145,7 +145,7 @@ def test_any_gaussian_is_found(epsilon: float, count: int, delta: float) -> None
     from tests.support.cli_seams import CliSearch as Search
     from tests.support.cli_seams import read_template
 
-    from unacorda.accounting.calibration.calibrate import measure
+    from unacorda.accounting.calibration import measure
     from unacorda.privacy.guarantees import ApproxDP
     from unacorda.privacy.neighbors import AddRemove
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         tradeoff,
     )
     from unacorda.accounting.amplification.sampling import sampling_worth
-    from unacorda.accounting.calibration.calibrate import calibrate, calibrate_grid
+    from unacorda.accounting.calibration import calibrate, calibrate_grid
     from unacorda.accounting.charges import charge
     from unacorda.accounting.explanation import explain
     from unacorda.accounting.lower_bounds import lower_bound
@@ -51,7 +51,7 @@ __getattr__, __dir__ = lazy(
     {
         "accountant": "delta delta_interval epsilon epsilon_interval tradeoff",
         "amplification.sampling": "sampling_worth",
-        "calibration.calibrate": "calibrate calibrate_grid",
+        "calibration": "calibrate calibrate_grid",
         "charges": "charge",
         "explanation": "explain",
         "lower_bounds": "lower_bound",

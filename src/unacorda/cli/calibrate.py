@@ -24,7 +24,7 @@ from unacorda.cli.render import plain, rounded
 from unacorda.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from unacorda.accounting.calibration.calibrate import Calibration, Cost, Measure, Target
+    from unacorda.accounting.calibration import Calibration, Cost, Measure, Target
     from unacorda.cli.account import PrintedAnswer
     from unacorda.cli.events import Template
     from unacorda.privacy.events import Event
@@ -85,7 +85,7 @@ def aim_of(given: Mapping[str, Fraction | None]) -> Aim:
     >>> aim_of({"epsilon": Fraction(2), "delta": Fraction(1, 10**5)}).name
     'epsilon of at most 2 at delta=1e-5'
     """
-    from unacorda.accounting.calibration.calibrate import Advantage, TruePositiveRate
+    from unacorda.accounting.calibration import Advantage, TruePositiveRate
     from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP, RenyiDP
 
     said = {name: value for name, value in given.items() if value is not None}
@@ -174,7 +174,7 @@ def calibrate(
     as_json: bool,
 ) -> None:
     """The verb; its help is `HELP`."""
-    from unacorda.accounting.calibration.calibrate import measure
+    from unacorda.accounting.calibration import measure
     from unacorda.cli.events import written
 
     aim = aim_of(given)
@@ -283,7 +283,7 @@ class CommandSearch:
 
         Raises InvalidParameter where there is none or the name does not matter.
         """
-        from unacorda.accounting.calibration.calibrate import calibration
+        from unacorda.accounting.calibration import calibration
 
         low, high = within = self._range()
         guess: float = min(max(64, low), high)

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks
-from unacorda.accounting.calibration.calibrate import calibrate
+from unacorda.accounting.calibration import calibrate
 from unacorda.accounting.selection import stop_of
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import FitFailed, InvalidParameter

@@ -66,7 +66,7 @@ def common_factor(family: Callable[[Fraction], Event], request: ApproxDP) -> Fra
         return Fraction(1)
     # The accountant's engines take long to load.
     from unacorda.accounting.accountant import quick_epsilon
-    from unacorda.accounting.calibration.calibrate import calibrate
+    from unacorda.accounting.calibration import calibrate
 
     try:
         steps = calibrate(

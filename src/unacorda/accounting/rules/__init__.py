@@ -24,5 +24,4 @@ __all__ = [
     "promises",
     "sampling",
     "selection",
-    "shuffling",
 ]

@@ -1,11 +1,13 @@
-"""The calibrator: the least noise, or the most steps, that still meets a target."""
+"""Calibration: the parameter of a family of mechanisms that just meets a privacy target.
+
+It is the only calibrator of the package, and rounds to the safe side. It knows nothing about noise:
+a family is any function from one number to an event, and the event's price decides.
+"""
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
-import functools
-import importlib
 import itertools
 import math
 import numbers
@@ -13,7 +15,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from types import ModuleType
 from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
@@ -25,11 +26,14 @@ from unacorda.accounting.rules.base import units_replaced
 from unacorda.checks import Number, exact, positive
 from unacorda.deadlines import check_deadline
 from unacorda.errors import InvalidParameter, UnsupportedEvent
+from unacorda.extras import later
 from unacorda.privacy.conversions import gdp_from_pure
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP, share
 from unacorda.privacy.neighbors import AddRemove, Neighbors
 from unacorda.privacy.tradeoff import TradeoffCurve
+
+accountant = later("unacorda.accounting.accountant")
 
 _REALS = (1e-9, 1e12)
 _WHOLE = (1, 10**12)
@@ -95,14 +99,8 @@ def calibration(
         passes = cost <= level  # exact, also between a float and a Fraction; False for NaN
         return Trial(parameter=parameter, passes=passes, height=_height(cost, level))
 
-    found = narrow(
-        attempt,
-        rising=find == "least",
-        whole=whole,
-        within=(low, high),
-        guess=round(start) if whole else start,
-        tolerance=width,
-    )
+    found = _Search(attempt, find == "least", whole, (low, high), width)
+    found.run(round(start) if whole else start)
     if found.passing is None:
         assert found.failing is not None
         end = found.failing.parameter
@@ -318,7 +316,7 @@ def calibrate_grid(
                 near = found[before].item()
                 break
         found[place] = calibration(
-            functools.partial(_at, family, point),
+            partial(family, **point),
             target=target,
             find=find,
             whole=whole,
@@ -329,10 +327,6 @@ def calibrate_grid(
             price=price,
         ).parameter
     return found
-
-
-def _at(family: Callable[..., Event], point: Mapping[str, Any], parameter: float) -> Event:
-    return family(parameter, **point)
 
 
 def _measure(
@@ -407,37 +401,18 @@ class Trial:
     height: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """The last trials on either side; None if there was none up to the end of the range."""
-
-    passing: Trial | None
-    failing: Trial | None
-    evaluations: int
-
-
-def narrow(
-    attempt: Callable[[float], Trial],
-    *,
-    rising: bool,
-    whole: bool,
-    within: tuple[float, float],
-    guess: float,
-    tolerance: float,
-) -> Found:
-    """Find the parameter where trials change from failing to passing.
-
-    attempt: the costly function. rising: whether trials pass above that parameter (True) or below
-    it. whole: whether parameters are integers. within: ends of the range, both positive. guess: the
-    start. tolerance: relative width at which to stop; for integers the width is one. With
-    logarithms on both axes costs are nearly linear, so the secant method is used. A side that stays
-    in place is moved, and a bracket that does not shrink is halved.
-    """
-    return _Search(attempt, rising, whole, within, tolerance).run(guess)
-
-
 @dataclass(slots=True)
 class _Search:
+    """A search for the parameter where trials change from failing to passing.
+
+    attempt: the costly function. rising: whether trials pass above that parameter (True) or below
+    it. whole: whether parameters are integers. within: ends of the range, both positive. tolerance:
+    relative width at which to stop; for integers the width is one. passing, failing: the last
+    trials on either side; None if there was none up to the end of the range. With logarithms on
+    both axes costs are nearly linear, so the secant method is used. A side that stays in place is
+    moved, and a bracket that does not shrink is halved.
+    """
+
     attempt: Callable[[float], Trial]
     rising: bool
     whole: bool
@@ -447,13 +422,13 @@ class _Search:
     failing: Trial | None = None
     evaluations: int = 0
 
-    def run(self, guess: float) -> Found:
+    def run(self, guess: float) -> None:
+        """Search from this parameter on."""
         low, high = self.within
         self.evaluate(min(max(guess, low), high))
         self.bracket()
         if self.passing is not None and self.failing is not None:
             self.close_in()
-        return Found(passing=self.passing, failing=self.failing, evaluations=self.evaluations)
 
     def evaluate(self, parameter: float) -> None:
         self.evaluations += 1
@@ -615,8 +590,8 @@ def measure(target: object, *, neighbors: Neighbors) -> Measure:
         case ApproxDP(epsilon, delta) if delta == 0:
             return partial(_pure, neighbors=neighbors), epsilon
         case ApproxDP(epsilon, delta) if epsilon > 0:
-            return lambda event: _cost(
-                _accountant().epsilon(event, delta=delta, neighbors=neighbors)
+            return lambda event: accountant.epsilon(
+                event, delta=delta, neighbors=neighbors
             ), epsilon
         case ApproxDP(_, delta):
             return lambda event: _delta_at_zero(event, neighbors), delta
@@ -675,12 +650,8 @@ def _beside_delta(price: ZCDP | GDP, target: ZCDP | GDP) -> Cost:
 
 
 def _delta_at_zero(event: Event, neighbors: Neighbors) -> Cost:
-    return _cost(_accountant().delta(event, epsilon=0.0, neighbors=neighbors))
-
-
-def _cost(value: float) -> Cost:
-    """The accountant's answer as a plain float, which it holds exactly."""
-    return float(value)
+    found: float = accountant.delta(event, epsilon=0.0, neighbors=neighbors)
+    return found
 
 
 def _true_positive_rate(event: Event, target: TruePositiveRate, neighbors: Neighbors) -> Cost:
@@ -689,7 +660,7 @@ def _true_positive_rate(event: Event, target: TruePositiveRate, neighbors: Neigh
     Every point of the privacy profile bounds the share by a line; the least bound is convex in
     the slope e^epsilon, and slopes outside the range searched can not meet the target.
     """
-    accountant, fpr = _accountant(), exact("fpr", target.fpr)
+    fpr = exact("fpr", target.fpr)
     curve: TradeoffCurve = accountant.tradeoff(event, neighbors=neighbors, points=2)
     if curve.mu_squared is not None:  # exact
         return curve.true_positive_rate(fpr=fpr)
@@ -725,8 +696,3 @@ def _descend(value: Callable[[float], float], low: float, high: float) -> None:
             low, left, at_left = left, right, at_right
             right = low + ratio * (high - low)
             at_right = value(right)
-
-
-def _accountant() -> ModuleType:
-    """The accountant, which is loaded with its engines when it is first needed."""
-    return importlib.import_module("unacorda.accounting.accountant")
