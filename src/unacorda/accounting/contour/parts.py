@@ -20,7 +20,7 @@ from unacorda.accounting.contour.laplace import LaplaceSum
 from unacorda.accounting.contour.sampled_gaussian import sampled_gaussian
 from unacorda.accounting.contour.series import UNIT, Floats
 from unacorda.accounting.laws import Edged, Finite, Law, Normal, ThreePoints, TooExtreme
-from unacorda.accounting.profiles.boxes import Box, box, choose
+from unacorda.accounting.profiles.boxes import Box, box, choose, hull
 from unacorda.accounting.rules.base import (
     Direction,
     law_of,
@@ -337,8 +337,7 @@ def _drawn(loss: Box, rate: Fraction) -> Box:
 
 def _hull(far: Box, near: Box, loss: Box) -> Box:
     """The far form where it is sure to hold, both where the loss may lie on either side."""
-    both = Box(np.minimum(far.lower, near.lower), np.maximum(far.upper, near.upper))
-    return choose(loss.lower >= _FAR, far, both)
+    return choose(loss.lower >= _FAR, far, hull(far, near))
 
 
 def _boxes(losses: Sequence[Fraction]) -> Box:

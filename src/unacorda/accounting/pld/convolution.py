@@ -101,10 +101,10 @@ class LossSum:
             rest = float(np.sum(np.maximum(self.values[stop:], 0.0)))
             inner += (rest + self.error * self.window.size) * _LEAST
         # what lies below the window may matter too, and is not known
-        missed = _exp(self.below) if lowered < self.bottom else 0.0
+        missed = exponential(self.below) if lowered < self.bottom else 0.0
         inner += (self.noise + missed) * self.peak
         height = self.exponent - self.window.tilt * lowered
-        finite = _exp(height + self.charge(epsilon)) * inner * (1 + 1e-13) + self.beyond
+        finite = exponential(height + self.charge(epsilon)) * inner * (1 + 1e-13) + self.beyond
         finite = max(finite, _NORMAL) if inner > 0 else finite
         return min(1.0, (self.infinity + finite) * (1 + 8 * _U))
 
@@ -118,7 +118,7 @@ class LossSum:
         wrapped = self.wrapped * self.peak
         height = self.exponent - self.window.tilt * raised
         inner = max(inner * (1 - 1e-13) - wrapped, 0.0)
-        finite = _exp(height - self.charge(epsilon)) * inner
+        finite = exponential(height - self.charge(epsilon)) * inner
         finite = finite if finite > _NORMAL else 0.0
         return min(1.0, max(0.0, (self.infinity + finite) * (1 - 8 * _U)))
 
@@ -145,7 +145,7 @@ class LossSum:
     @property
     def beyond(self) -> float:
         """A bound of the mass, without the tilt, of what lies above the window."""
-        return _exp(self.above - self.window.tilt * self.top + self.exponent) * (1 + 1e-13)
+        return exponential(self.above - self.window.tilt * self.top + self.exponent) * (1 + 1e-13)
 
     def charge(self, epsilon: float) -> float:
         """The error of the logarithm of a term: of the window's tilt and the exponent."""
@@ -155,7 +155,7 @@ class LossSum:
     @property
     def wrapped(self) -> float:
         """A bound of the tilted mass that is not where the values say."""
-        return _exp(self.above) + _exp(self.below) + self.noise
+        return exponential(self.above) + exponential(self.below) + self.noise
 
     @property
     def peak(self) -> float:
@@ -298,7 +298,7 @@ def total(
         below=_chernoff(drops, exponent, window.tilt, window.lower, bottom),
         infinity=_infinity(laws, side=side),
         drift=drift,
-        noise=noise * _exp(scale) * (1 + 1e-9),
+        noise=noise * exponential(scale) * (1 + 1e-9),
         spread=min(root, everything) * 1.01,
         cumulant=cumulant,
     )
@@ -337,7 +337,7 @@ def _infinity(laws: Sequence[tuple[Tilted, int]], *, side: Side) -> float:
     return min(max(found, 0.0), 1.0)
 
 
-def _exp(value: float) -> float:
+def exponential(value: float) -> float:
     """The exponential of a number, infinite beyond the floats."""
     return math.exp(value) if value < 709 else math.inf
 

@@ -61,8 +61,9 @@ def law_above(curve: PrivacyProfile, *, step: Fraction, first: int, last: int) -
     values = np.minimum.accumulate(curve(places(first, last - first + 1, step)).upper)
     top = _top(curve, step)
     if top is not None and first <= top <= last:
-        limit = curve.infinity if curve.infinity_above is None else curve.infinity_above
-        values[top - first :] = float(box(limit).upper)  # not what rounding makes of it
+        values[top - first :] = float(
+            box(curve.most_infinity).upper
+        )  # not rounded
     weights = _kinks(values, np.arange(len(values)), step)
     if float(np.sum(weights)) + float(values[-1]) > 1 + _EXCESS:
         weights = _kinks(values, np.flatnonzero(_corners(values, step)), step)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from unacorda.accounting.pld.convolution import Window
 from unacorda.accounting.pld.grid import law_above
+from unacorda.accounting.profiles.atoms import common_divisor
 from unacorda.accounting.profiles.boxes import Array
 from unacorda.accounting.profiles.curves import PrivacyProfile
 
@@ -192,7 +193,7 @@ class _Planner:
     def _is_apart(self, part: int, step: Fraction) -> bool:
         """Whether the part has atoms that miss the grid."""
         curve = self.parts[part][0]
-        spacing = _spacing(curve)
+        spacing = curve.lattice
         if spacing is None:
             return curve.atoms is not None
         return (spacing / step).denominator != 1
@@ -218,7 +219,7 @@ class _Planner:
     def _terms(self, part: int, count: int, step: Fraction) -> list[tuple[Term, int]]:
         """How the grid of this step gets so many copies of a part."""
         curve = self.parts[part][0]
-        spacing = _spacing(curve)
+        spacing = curve.lattice
         whole = curve.atomic or curve.atoms is not None
         if spacing is not None and (spacing / step).denominator == 1 and whole:
             return [(self.leaf(part, step), count)]
@@ -299,14 +300,12 @@ class _Planner:
 
 def _step(curves: Sequence[PrivacyProfile], wanted: float, width: float) -> Fraction:
     """A step near the wanted one of which every atom's place is a multiple, if there is one."""
-    spacings = [_spacing(curve) for curve in curves]
+    spacings = [curve.lattice for curve in curves]
     known = {one for one in spacings if one is not None}
     near = Fraction(min(wanted, 0.25))
     if not known:
         return near
-    common = Fraction(0)
-    for spacing in known:
-        common = _common(common, spacing) if common else spacing
+    common = common_divisor(known)
     lattices = all(_is_lattice(curve) for curve in curves)
     if lattices and common >= width / _LATTICE:
         return common
@@ -315,24 +314,8 @@ def _step(curves: Sequence[PrivacyProfile], wanted: float, width: float) -> Frac
     return near
 
 
-def _spacing(curve: PrivacyProfile) -> Fraction | None:
-    return curve.spacing if curve.atoms is None else curve.atoms.spacing
-
-
 def _is_lattice(curve: PrivacyProfile) -> bool:
     return curve.atomic if curve.atoms is None else curve.atoms.spacing is not None
-
-
-def _common(one: Fraction, two: Fraction) -> Fraction:
-    """The greatest number of which both are whole multiples."""
-    denominator = math.lcm(one.denominator, two.denominator)
-    return Fraction(
-        math.gcd(
-            one.numerator * (denominator // one.denominator),
-            two.numerator * (denominator // two.denominator),
-        ),
-        denominator,
-    )
 
 
 _ORDERS = 128
@@ -442,7 +425,7 @@ def _range(curve: PrivacyProfile) -> tuple[float, float]:
 
 def highest(curve: PrivacyProfile, *, drop: float) -> float:
     """The loss above which but about `drop` of the law lies."""
-    limit = float(curve.infinity_above or curve.infinity)
+    limit = float(curve.most_infinity)
     return _first(_SCALE, lambda x: curve(x).upper <= limit * (1 + 1e-13) + drop)
 
 

@@ -20,6 +20,7 @@ from unacorda.accounting.pld.convolution import (
     Side,
     Tilted,
     cumulant_of,
+    exponential,
     nowhere,
     tilted,
     total,
@@ -265,7 +266,7 @@ def settled_sum(found: LossSum, *, step: Fraction, side: Side, spread: bool = Tr
     numbers = np.arange(window.first, window.first + window.size)
     losses: Array = np.asarray(numbers * width)
     values = np.maximum(found.values, 0.0)
-    wrapped = (_exp(found.above) + _exp(found.below)) * (1 + 8 * _U)
+    wrapped = (exponential(found.above) + exponential(found.below)) * (1 + 8 * _U)
     ratio = step / found.step
     drift, slip = found.drift, 0.0
     if ratio.denominator == 1:
@@ -408,10 +409,6 @@ def _moved(places: _Places, values: Array, *, step: Fraction, tilt: float, sprea
     return _Moved(first, np.asarray(right + left, dtype=np.float64), charge)
 
 
-def _exp(value: float) -> float:
-    return math.exp(value) if value < 709 else math.inf
-
-
 # The laws of the parts are laid on one grid. Their sum is found under a few tilts, each of which
 # knows other masses well; at every node the best of what they prove is taken. The masses make two
 # laws, one whose profile is above, one below: docs/proofs/pld.md, Theorem 3.
@@ -440,7 +437,7 @@ def curve_of_sum(parts: Sequence[Part]) -> PrivacyProfile:
         least = (-epsilon.expm1()).at_least(0.0).lower
         return Box(least, np.maximum(above.evaluate(epsilon).upper, least))
 
-    most = above.infinity if above.infinity_above is None else above.infinity_above
+    most = above.most_infinity
     return PrivacyProfile(
         evaluate=evaluate,
         infinity=min(below.infinity, most),

@@ -19,13 +19,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unacorda.accounting.pld.convolution import LossSum, Side, Window, tilted, total
+from unacorda.accounting.pld.convolution import (
+    LossSum,
+    Side,
+    Window,
+    exponential,
+    tilted,
+    total,
+)
 from unacorda.accounting.pld.grid import Law
-from unacorda.accounting.pld.sources import curve_of_atoms
-from unacorda.accounting.profiles.atoms import DiscreteLoss
 from unacorda.accounting.profiles.boxes import Array, Box, box
 from unacorda.accounting.profiles.curves import PrivacyProfile, TwoSides, nothing
-from unacorda.accounting.profiles.draws import GRAIN, LocationFamily, cell_masses, on_grain
+from unacorda.accounting.profiles.draws import (
+    GRAIN,
+    LocationFamily,
+    cell_masses,
+    curve_of_cells,
+    on_grain,
+)
 
 _U = 2.0**-53
 _CHARGE = 16 * _U
@@ -250,12 +261,12 @@ def _functional(
     if rise:
         edge = found.above + found.exponent - window.tilt * (sums[-1] + step)
         high = max(sums[-1] + step, 1 / window.tilt)
-        outside = _exp(edge) * high / steps
+        outside = exponential(edge) * high / steps
         order = np.arange(len(sums))[::-1]
     else:
         # at the lower edge the sum is at least 0: nothing is below the node 0
         edge = found.below + found.exponent - window.tilt * sums[0]
-        outside = 0.0 if window.first <= 0 else _exp(edge)
+        outside = 0.0 if window.first <= 0 else exponential(edge)
         order = np.arange(len(sums))
     sign = 1.0 if rise else -1.0
     zeroth = np.concatenate((np.zeros((2, 1)), np.cumsum(masses[:, order], axis=1)), axis=1)
@@ -360,10 +371,6 @@ def _crossing(curve: PrivacyProfile, goal: float) -> float:
         last = int(above[-1]) + 1 if len(above) else 0
         low, high = float(places[last]), float(places[last + 1])
     return math.exp(high)
-
-
-def _exp(value: float) -> float:
-    return math.exp(value) if value < 700 else math.inf
 
 
 # Let every step add its statistic, rounded to a whole number, to one sum. That is a postprocessing
@@ -482,7 +489,7 @@ class AllocationPair:
 
         pair = shift, -shift if self.opposite else 0.0
         p, q = pair if remove else pair[::-1]
-        return _law_of_pair(sums(p, -1), sums(q, 1))
+        return curve_of_cells(sums(p, -1), sums(q, 1))
 
     def _ratios(self, places: Array, shift: float) -> Array:
         """Likelihood ratios of a step, or their difference for both shifts."""
@@ -492,19 +499,3 @@ class AllocationPair:
         return np.asarray(
             x - np.exp(np.minimum(self.noise.loss(np.asarray(-shift), places), _FARTHEST))
         )
-
-
-def _law_of_pair(p: Array, q: Array) -> PrivacyProfile:
-    """The profile of two laws of which the first is known from below, the second from above."""
-    held = (p > 0) & (q > 0)
-    p, q = p[held], q[held]
-    logs = np.log(p), np.log(q)
-    return curve_of_atoms(
-        DiscreteLoss(
-            losses=np.asarray(logs[0] - logs[1]),
-            masses=p,
-            error=8 * _U * float(np.max(np.abs(logs[0]) + np.abs(logs[1]) + 1, initial=0.0)),
-            trust=8 * _U,
-            lower=True,
-        )
-    )

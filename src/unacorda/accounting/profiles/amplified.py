@@ -13,7 +13,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from unacorda.accounting.profiles.atoms import DiscreteLoss
-from unacorda.accounting.profiles.boxes import Array, Box, box, choose
+from unacorda.accounting.profiles.boxes import Array, Box, box, choose, hull
 from unacorda.accounting.profiles.curves import PrivacyProfile
 
 _FAR = -1e5
@@ -138,7 +138,7 @@ def fixed_size_zeroed(
         return box(rate) * _bounded(backward, _inner(epsilon, rate))
 
     both = (first, second) if remove else (second, first)
-    most = max(one.infinity_above or one.infinity for one in (*moved, *zeroed))
+    most = max(one.most_infinity for one in (*moved, *zeroed))
     sampled = poisson_sampled_remove if remove else poisson_sampled_add
     pair = forward if remove else backward
     return PrivacyProfile(
@@ -211,7 +211,7 @@ def _inner(epsilon: Box, rate: Fraction) -> Box:
     near = (low.expm1() / share).log1p()
     far = high - share.log() + (-rest * (-high).exp()).log1p()
     inner = choose(epsilon.lower > 1.0, far, near)
-    return choose((epsilon.lower <= 1.0) & (epsilon.upper > 1.0), _hull(near, far), inner)
+    return choose((epsilon.lower <= 1.0) & (epsilon.upper > 1.0), hull(near, far), inner)
 
 
 def _bounded(curve: PrivacyProfile, epsilon: Box) -> Box:
@@ -232,10 +232,6 @@ def _joined(epsilon: Box, edge: Box, above: Box, below: Box) -> Box:
     upper = np.where(sure_above, above.upper, below.upper)
     upper = np.where(sure_above | sure_below, upper, np.maximum(above.upper, below.upper))
     return Box(np.maximum(lower, 0.0), np.maximum(upper, 0.0))
-
-
-def _hull(first: Box, second: Box) -> Box:
-    return Box(np.minimum(first.lower, second.lower), np.maximum(first.upper, second.upper))
 
 
 # Where every number of a mechanism compares the presence of a unit with its absence, three laws
@@ -341,10 +337,10 @@ class _TwoSteps:
     def _kinks(self, epsilon: Array, guess: Array) -> list[Array]:
         """Places beside the guess at which one of both curves has an atom."""
         found = []
-        spacing = _spacing(self.backward)
+        spacing = float(self.backward.lattice or 0)
         if spacing:
             found += [-step(-guess / spacing) * spacing for step in (np.floor, np.ceil)]
-        spacing = _spacing(self.forward)
+        spacing = float(self.forward.lattice or 0)
         if spacing:
             at = self._inner(box(epsilon), guess).lower
             rest = float((1 - self.rate) / self.rate) * -np.expm1(-epsilon)
@@ -388,9 +384,3 @@ class _TwoSteps:
             bound = np.minimum.reduce([one, two, start, end])
             found = np.maximum(found, bound * (1 - 1e-15))
         return found
-
-
-def _spacing(curve: PrivacyProfile) -> float:
-    """The distance of the atoms, 0 where it is not known."""
-    spacing = curve.spacing if curve.atoms is None else curve.atoms.spacing
-    return float(spacing or 0)

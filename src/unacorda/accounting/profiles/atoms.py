@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -62,6 +64,16 @@ def lattice_of(losses: Array) -> Fraction | None:
         if float(np.max(away)) <= min(_LARGEST * spacing, 1e-13 * (1 + largest)):
             return Fraction(spacing)
     return None
+
+
+def common_divisor(numbers: Collection[Fraction]) -> Fraction:
+    """The greatest number of which all are whole multiples; 0 where all are 0.
+
+    Bound       exact.
+    Source      the definition.
+    """
+    denominator = math.lcm(*(number.denominator for number in numbers))
+    return Fraction(math.gcd(*(int(number * denominator) for number in numbers)), denominator)
 
 
 _U = 2.0**-53

@@ -137,6 +137,11 @@ def choose(where: NDArray[np.bool_], first: Box, second: Box) -> Box:
     )
 
 
+def hull(first: Box, second: Box) -> Box:
+    """The least box that holds both."""
+    return Box(np.minimum(first.lower, second.lower), np.maximum(first.upper, second.upper))
+
+
 def up(value: Array, *, ulps: float = _ULPS) -> Array:
     """Above every number within this many units in the last place."""
     with np.errstate(invalid="ignore", over="ignore"):

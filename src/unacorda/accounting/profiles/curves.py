@@ -69,6 +69,16 @@ class PrivacyProfile:
             sides=sides,
         )
 
+    @property
+    def most_infinity(self) -> Fraction:
+        """The mass of infinite loss, from above."""
+        return self.infinity if self.infinity_above is None else self.infinity_above
+
+    @property
+    def lattice(self) -> Fraction | None:
+        """A number of which all atoms are whole multiples; None where none is known."""
+        return self.spacing if self.atoms is None else self.atoms.spacing
+
     def lower(self, epsilons: Array) -> Array:
         """The lower side alone."""
         sides = self.sides
@@ -100,9 +110,7 @@ class PrivacyProfile:
     def __call__(self, epsilons: Array | Box) -> Box:
         """Delta at these epsilon, which may be infinite; within [0, 1]."""
         asked = epsilons if isinstance(epsilons, Box) else box(epsilons)
-        limit = box(self.infinity)
-        if self.infinity_above is not None:
-            limit = Box(limit.lower, box(self.infinity_above).upper)
+        limit = Box(box(self.infinity).lower, box(self.most_infinity).upper)
         inner = Box(np.clip(asked.lower, -1e6, 1e100), np.clip(asked.upper, -1e6, 1e100))
         found = self.evaluate(inner)
         lower = np.where(asked.upper == math.inf, limit.lower, found.lower)
@@ -119,6 +127,17 @@ def nothing() -> PrivacyProfile:
         evaluate=lambda epsilon: (-epsilon.expm1()).at_least(0.0),
         spacing=Fraction(1),
         atomic=True,
+    )
+
+
+def between(
+    pair: PrivacyProfile, above: Callable[[Box], Box], *, infinity_above: Fraction | None = None
+) -> PrivacyProfile:
+    """The lower side of one pair that occurs, and another upper side."""
+    return PrivacyProfile(
+        evaluate=lambda epsilon: Box(pair.evaluate(epsilon).lower, above(epsilon).upper),
+        infinity_above=infinity_above,
+        attained=pair,
     )
 
 
@@ -152,12 +171,7 @@ def within(pure: Fraction, delta: Fraction = Fraction(0)) -> PrivacyProfile:
 
     Source      Kairouz, Oh, Viswanath 2015, Theorem 3.3.
     """
-    least, worst = nothing(), approximate(pure, delta)
-    return PrivacyProfile(
-        evaluate=lambda epsilon: Box(least.evaluate(epsilon).lower, worst.evaluate(epsilon).upper),
-        infinity_above=delta or None,
-        attained=least,
-    )
+    return between(nothing(), approximate(pure, delta).evaluate, infinity_above=delta or None)
 
 
 def randomized_response(pure: Fraction, categories: int) -> PrivacyProfile:

@@ -20,7 +20,7 @@ from unacorda.accounting.pld.sources import curve_of_atoms
 from unacorda.accounting.profiles.amplified import turned
 from unacorda.accounting.profiles.atoms import DiscreteLoss
 from unacorda.accounting.profiles.boxes import Array, Box, box
-from unacorda.accounting.profiles.curves import PrivacyProfile, nothing
+from unacorda.accounting.profiles.curves import PrivacyProfile, between, nothing
 from unacorda.accounting.profiles.noises import boxed
 from unacorda.checks import exact
 from unacorda.extras import later
@@ -84,20 +84,12 @@ def with_replacement(
             total = total + share * forward.evaluate(inner).at_least(backward.evaluate(inner))
         return total.at_most(1.0)
 
-    symmetric = turned(above, above)
-
-    def evaluate(epsilon: Box) -> Box:
-        return Box(attained.evaluate(epsilon).lower, symmetric(epsilon).upper)
-
     infinite = float(left.upper) + sum(
-        float(share.upper) * float(max(one.infinity_above or one.infinity for one in both))
+        float(share.upper) * float(max(one.most_infinity for one in both))
         for share, both in zip(shares, curves, strict=True)
     )
-    return PrivacyProfile(
-        evaluate=evaluate,
-        infinity_above=min(Fraction(1), Fraction(infinite * (1 + 1e-9))),
-        attained=attained,
-    )
+    most = min(Fraction(1), Fraction(infinite * (1 + 1e-9)))
+    return between(attained, turned(above, above), infinity_above=most)
 
 
 def _ratios(
@@ -174,6 +166,15 @@ def shifted_mixture(
     mixed *= 1 + side * _SLIP
     plain = cell_masses(noise, points, side=-side)
     p, q = (mixed, plain) if remove else (plain, mixed)
+    return curve_of_cells(p, q)
+
+
+def curve_of_cells(p: Array, q: Array) -> PrivacyProfile:
+    """The profile of two laws of which the first is known from below, the second from above.
+
+    Bound       lower.
+    Source      the definition.
+    """
     held = (p > 0) & (q > 0)
     p, q = p[held], q[held]
     logs = np.log(p), np.log(q)
@@ -181,7 +182,7 @@ def shifted_mixture(
         DiscreteLoss(
             losses=np.asarray(logs[0] - logs[1]),
             masses=p,
-            error=8 * _U * float(np.max(np.abs(logs[0]) + np.abs(logs[1]) + 1)),
+            error=8 * _U * float(np.max(np.abs(logs[0]) + np.abs(logs[1]) + 1, initial=0.0)),
             trust=8 * _U,
             lower=True,
         )

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from unacorda.accounting.amplification import sampling
 from unacorda.accounting.laws import Edged, Finite, Law, MixedNormal, Normal
+from unacorda.accounting.profiles.atoms import common_divisor
 from unacorda.accounting.profiles.boxes import Array, Box, box
 from unacorda.accounting.profiles.curves import PrivacyProfile, gaussian, gaussian_profile, nothing
 from unacorda.privacy.enclosure import context, mpf
@@ -63,7 +64,7 @@ def finite(law: Finite) -> PrivacyProfile:
         evaluate=evaluate,
         infinity=Fraction(float(failed.lower)),
         infinity_above=Fraction(float(failed.upper)) if law.infinite else None,
-        spacing=_common(losses),
+        spacing=common_divisor(losses) or None,
         atomic=True,
     )
 
@@ -187,13 +188,6 @@ def gaussian_mixture(law: MixedNormal, *, remove: bool) -> PrivacyProfile:
         return Box(lower, np.maximum(upper, lower))
 
     return PrivacyProfile(evaluate=evaluate)
-
-
-def _common(losses: Sequence[Fraction]) -> Fraction | None:
-    """The greatest number of which all losses are whole multiples; None where all are 0."""
-    denominator = math.lcm(*(loss.denominator for loss in losses))
-    whole = math.gcd(*(int(loss * denominator) for loss in losses))
-    return Fraction(whole, denominator) if whole else None
 
 
 def _bracket(

@@ -20,7 +20,6 @@ from unacorda.accounting.divergences.finite import FiniteLoss, composed_loss
 from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.allocated import AllocationPair, Tails, allocated
 from unacorda.accounting.profiles.amplified import two_steps
-from unacorda.accounting.profiles.boxes import Box
 from unacorda.accounting.profiles.curves import PrivacyProfile
 from unacorda.accounting.profiles.draws import location_family
 from unacorda.accounting.rules.base import (
@@ -119,23 +118,14 @@ class AllocationRules(Rules[RandomAllocation]):
             pair = _pair(event, opposite=False)
             tails = _tails(event.event, event.steps, asked.neighbors, asked.inside)
             return allocated(tails, remove=asked.remove, pair=pair)
-        attained = _attained(event, asked)
         if event.uses > 1:
-            return _enclosed(asked.of(self.split(event)), attained)
-        forward, backward = asked.both(event, neighbors=AddRemove)
-        return _enclosed(
-            two_steps(forward, backward, Fraction(1), attained=curves.nothing()), attained
+            whole = asked.of(self.split(event))
+        else:
+            forward, backward = asked.both(event, neighbors=AddRemove)
+            whole = two_steps(forward, backward, Fraction(1), attained=curves.nothing())
+        return curves.between(
+            _attained(event, asked), whole.evaluate, infinity_above=whole.most_infinity
         )
-
-
-def _enclosed(whole: PrivacyProfile, attained: PrivacyProfile) -> PrivacyProfile:
-    """The upper side of a profile, and the lower side of one pair."""
-
-    def evaluate(epsilon: Box) -> Box:
-        return Box(attained.evaluate(epsilon).lower, whole.evaluate(epsilon).upper)
-
-    most = whole.infinity if whole.infinity_above is None else whole.infinity_above
-    return PrivacyProfile(evaluate=evaluate, infinity_above=most, attained=attained)
 
 
 def _attained(event: RandomAllocation, asked: Profile) -> PrivacyProfile:

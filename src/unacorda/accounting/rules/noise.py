@@ -26,7 +26,6 @@ from unacorda.accounting.laws import (
     staircase_top,
 )
 from unacorda.accounting.profiles import curves
-from unacorda.accounting.profiles.boxes import Box
 from unacorda.accounting.profiles.curves import PrivacyProfile
 from unacorda.accounting.rules.base import Profile, Rules, known, renyi_of_event, rules_for
 from unacorda.checks import exact
@@ -143,11 +142,7 @@ class DiscreteGaussianRules(Rules[DiscreteGaussian]):
         below = curves.nothing()
         if sigma <= _LARGEST_TABLE:
             below = curves.discrete_gaussian(sigma, shift)
-
-        def evaluate(epsilon: Box) -> Box:
-            return Box(below.evaluate(epsilon).lower, above.evaluate(epsilon).upper)
-
-        return PrivacyProfile(evaluate=evaluate, attained=below)
+        return curves.between(below, above.evaluate)
 
     def law(self, event: DiscreteGaussian, *, reach: int) -> Law | None:
         square = exact("sensitivity", event.sensitivity) ** 2
