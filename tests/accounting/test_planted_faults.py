@@ -148,7 +148,9 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     ),
     "an infinite loss is lost, in atoms": (
         "approximate_promises",
-        _in(stages.few_points, 0, lambda one: dataclasses.replace(one, infinite=Fraction(0))),
+        _in(
+            stages.three_points, 0, lambda law: dataclasses.replace(law, infinite=law.infinite * 0)
+        ),
     ),
     "whole noise is larger": (
         "discrete_gaussians",
@@ -176,7 +178,7 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     ),
     "a moment of a response of another order": (
         "moments_of_a_response",
-        _in(closed.renyi_of_randomized_response, "alpha", lambda alpha: alpha - Fraction(1, 10**6)),
+        _in(closed.renyi_of_law, "alpha", lambda alpha: alpha - Fraction(1, 10**6)),
     ),
     "concentration is rounded down": ("concentration_of_gaussians", _out(composition._sum, _less)),
     "a promise buys too much concentration": (

@@ -18,11 +18,12 @@ from tests.tiers import mostly_slow
 
 from unacorda.accounting.divergences.closed import (
     renyi_of_discrete_laplace,
-    renyi_of_randomized_response,
+    renyi_of_law,
     renyi_of_sampled_pure,
 )
 from unacorda.accounting.divergences.gaussian import renyi_of_sampled_gaussian
 from unacorda.accounting.findings import delta_from_renyi, epsilon_from_renyi
+from unacorda.accounting.laws import of_points
 from unacorda.accounting.prices import price, pure_epsilon, renyi, rho
 from unacorda.accounting.rules.base import without_mass
 from unacorda.errors import InvalidParameter, UnsupportedEvent
@@ -130,7 +131,7 @@ def test_randomised_response_by_its_outcomes(epsilon: float, categories: int, al
     p = [x / whole for x in [grown, mpmath.mpf(1), *rest]]
     q = [x / whole for x in [mpmath.mpf(1), grown, *rest]]
     truth = divergence(p, q, alpha)
-    value = renyi_of_randomized_response(epsilon, categories=categories, alpha=alpha)
+    value = renyi_of_law(of_points(Fraction(epsilon), categories), alpha=alpha)
     assert truth <= value <= truth * (1 + mpmath.mpf("1e-14"))
 
 

@@ -14,8 +14,9 @@ from tests.tiers import mostly_slow
 
 from unacorda.accounting.divergences.closed import (
     renyi_of_discrete_laplace,
-    renyi_of_randomized_response,
+    renyi_of_law,
 )
+from unacorda.accounting.laws import of_points
 
 MP: Any = mpmath.MPContext()
 MP.dps = 1500
@@ -75,5 +76,5 @@ def test_randomized_response_is_never_below_its_definition(
     total = weight + 2
     pairs = [(weight / total, 1 / total), (1 / total, weight / total), (1 / total, 1 / total)]
     truth = by_definition(pairs, above)
-    found = renyi_of_randomized_response(epsilon, categories=3, alpha=1 + above)
+    found = renyi_of_law(of_points(Fraction(epsilon), 3), alpha=1 + above)
     assert truth <= MP.mpf(found) <= truth * (1 + MP.mpf(10) ** -12)

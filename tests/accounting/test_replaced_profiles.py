@@ -18,7 +18,8 @@ from tests.tiers import mostly_slow
 
 from unacorda.accounting.accountant import delta_interval, epsilon, epsilon_interval
 from unacorda.accounting.amplification.sampling import pure_of_replaced_sample, replaced_response
-from unacorda.accounting.divergences.closed import renyi_of_replaced_pure
+from unacorda.accounting.divergences.closed import renyi_of_law
+from unacorda.accounting.laws import of_replaced_pure
 from unacorda.accounting.pld.distribution import PrivacyLossDistribution
 from unacorda.accounting.pld.sources import finite_pair
 from unacorda.accounting.prices import pure_epsilon, renyi
@@ -137,7 +138,7 @@ def test_pure_mechanisms_on_samples_have_three_losses(pure: float, rate: float, 
     assert pure_of_replaced_sample(pure, rate=rate) < 2 * math.log1p(rate * math.expm1(pure))
     for alpha in (1.1, 2.0, 30.0):
         moment = math.fsum(pair.p**alpha * pair.q ** (1 - alpha))
-        bound = renyi_of_replaced_pure(pure, rate=rate, alpha=alpha)
+        bound = renyi_of_law(of_replaced_pure(Fraction(pure), Fraction(rate)), alpha=alpha)
         assert bound == pytest.approx(math.log(moment) / (alpha - 1), rel=1e-9)
         assert renyi(event, alpha=alpha, neighbors=ReplaceOne) == pytest.approx(count * bound)
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
 
+from unacorda.accounting.amplification.sampling import replaced_response
 from unacorda.privacy.enclosure import context, mpf
 
 _MOST_LOSSES = 4000
@@ -37,6 +38,11 @@ class Finite:
     masses: Mapping[Fraction, Any]
     infinite: Any
     lost: float = 0.0
+
+    @property
+    def on_three_points(self) -> bool:
+        """Whether all of it lies on an epsilon, 0 and the negative of epsilon."""
+        return len(self.masses) <= 3 and not self.lost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,31 +78,6 @@ class MixedNormal:
 Law: TypeAlias = Finite | Edged | Normal | MixedNormal
 
 
-@dataclass(frozen=True, slots=True)
-class ThreePoints:
-    """Losses epsilon, 0 and -epsilon, `top` the probability of the first, to the nearest float.
-
-    categories: of the randomised response with this law, k: top = 1 / (1 + (k - 1) e^-epsilon);
-    None where it is another law; infinite: the mass of infinite loss.
-    """
-
-    epsilon: Fraction
-    top: float
-    categories: int | None
-    infinite: Fraction = Fraction(0)
-
-    @classmethod
-    def of_response(
-        cls, epsilon: Fraction, categories: int = 2, *, infinite: Fraction = Fraction(0)
-    ) -> ThreePoints:
-        """Randomised response, which dominates whatever is epsilon-DP.
-
-        Source      Kairouz, Oh and Viswanath 2015, Theorem 3.3.
-        """
-        low = math.exp(-float(epsilon)) if epsilon < 10**4 else 0.0
-        return cls(epsilon, 1 / (1 + (categories - 1) * low), categories, infinite)
-
-
 def staircase_top(epsilon: Fraction, split: Fraction) -> Any:
     """The probability of the largest loss of staircase noise under a shift by 1, within 2^-200.
 
@@ -123,6 +104,22 @@ def of_points(epsilon: Fraction, categories: int) -> Finite:
     masses = {epsilon: top, -epsilon: top * low}
     if categories > 2:
         masses[Fraction(0)] = (categories - 2) * low * top
+    return Finite(masses=masses, infinite=mp.mpf(0))
+
+
+def of_replaced_pure(pure: Fraction, rate: Fraction) -> Finite:
+    """A pure mechanism on a Poisson sample, one unit replaced: losses e, 0 and -e.
+
+    pure: under add/remove.
+
+    Source      sampling.replaced_response; docs/proofs/amplification.md, Section 6.
+    """
+    largest, top, middle = replaced_response(pure, rate=rate)
+    if largest == 0:
+        return no_loss()
+    mp = context()
+    loss = int(largest.man) * Fraction(2) ** int(largest.exp)  # all its digits
+    masses = {loss: top, Fraction(0): middle, -loss: top * mp.exp(-largest)}
     return Finite(masses=masses, infinite=mp.mpf(0))
 
 

@@ -19,12 +19,11 @@ from unacorda.accounting.contour.closed import Factor, FiniteLaw, GaussianSum, T
 from unacorda.accounting.contour.laplace import LaplaceSum
 from unacorda.accounting.contour.sampled_gaussian import sampled_gaussian
 from unacorda.accounting.contour.series import UNIT, Floats
-from unacorda.accounting.laws import Edged, Finite, Law, Normal, ThreePoints, TooExtreme
+from unacorda.accounting.laws import Edged, Finite, Law, Normal, TooExtreme
 from unacorda.accounting.profiles.boxes import Box, box, choose, hull
 from unacorda.accounting.rules.base import (
     Direction,
     law_of,
-    rules_of,
     under_replacement,
     units_replaced,
 )
@@ -115,8 +114,6 @@ def parts_of(
 _NEARLY = 0.999
 """Infinite losses likelier than this are not sampled: hardly a finite one is left."""
 
-_SEEN, _LARGEST = 1e-9, 600
-
 
 @dataclass(slots=True, kw_only=True)
 class _Maker:
@@ -149,13 +146,6 @@ class _Maker:
 
     def take(self, event: Event, count: int) -> None:
         """Add `count` copies of an event."""
-        points = rules_of(event).three_points(event)
-        if points is not None:
-            if points.epsilon > 0:
-                self.points.append((float(points.epsilon), points.top, count))
-            if points.infinite:
-                self._fail(mpf(points.infinite), count)
-            return
         match event:
             case PoissonSampled(event=inner, rate=rate):
                 if self.neighbors is ReplaceOne:
@@ -173,7 +163,13 @@ class _Maker:
             case Edged() as law if law.atom == law.inner:  # Laplace noise
                 self.laplace.append((float(law.edge), count))
             case Finite() as law:
-                if set(law.masses) != {Fraction(0)}:
+                if law.on_three_points:
+                    self.points += [
+                        (float(loss), float(mass), count)
+                        for loss, mass in law.masses.items()
+                        if loss > 0
+                    ]
+                else:
                     self._add(whole(law, count=count, remove=self.remove))
                 self._fail(law.infinite, count)
             case _:
@@ -196,11 +192,6 @@ class _Maker:
 
     def _sampled(self, event: Event, inner: Event, rate: Fraction, count: int) -> None:
         """On a Poisson sample, under add/remove."""
-        points = rules_of(inner).three_points(inner)
-        if points is not None and not points.infinite and _sure(points):
-            if points.epsilon > 0:
-                self._add(_three_sampled(points, rate, count=count, remove=self.remove))
-            return
         law = self._law(inner)
         if isinstance(law, Finite) and law.infinite > _NEARLY:
             raise TooExtreme
@@ -245,40 +236,6 @@ def _root(square: Fraction, event: Event) -> Fraction:
         return exact("noise_multiplier", event.noise_multiplier)
     scale = 1 << max(0, 220 - square.numerator.bit_length() + square.denominator.bit_length())
     return Fraction(math.isqrt(square.numerator * scale * scale // square.denominator), scale)
-
-
-def _sure(points: ThreePoints) -> bool:
-    """Whether the mass of the loss 0, 1 less the others, is known well in floats."""
-    if points.categories == 2:
-        return True
-    epsilon = points.epsilon
-    return epsilon < _LARGEST and 1 - points.top * (1 + math.exp(-epsilon)) > _SEEN
-
-
-def _three_sampled(
-    points: ThreePoints, rate: Fraction, *, count: int, remove: bool
-) -> FiniteLaw | None:
-    """The mixture of a law on epsilon, 0, -epsilon with its null law, atom by atom."""
-    e, q, top = float(points.epsilon), float(rate), points.top
-    if e > 700:
-        return None
-    rest = max(1 - top * (1 + math.exp(-e)), 0.0)
-    ratio = np.array([math.log1p(q * math.expm1(e)), 0.0, math.log1p(q * math.expm1(-e))])
-    log_top = math.log(top)
-    mass = np.array([log_top - e, math.log(rest) if rest > 1e-12 else -800.0, log_top])
-    # of q expm1(e) relative to itself; 1 - 1/f is the share of it in f
-    slip = np.array([20.0 + 4 * e, 0.0, 20.0 + 4 * e]) * UNIT
-    middle = 40 / max(rest, 1e-12)
-    return FiniteLaw(
-        atoms=RatioAtoms(
-            log_mass=mass,
-            log_mass_error=UNIT * np.array([20 + 4 * e, middle, 20 + 4 * e]),
-            log_ratio=ratio,
-            log_ratio_error=slip * np.abs(np.expm1(-ratio)) * 1.01 + 8 * UNIT * np.abs(ratio),
-        ),
-        remove=remove,
-        count=count,
-    )
 
 
 def _unsupported(event: Event) -> UnsupportedEvent:

@@ -1,4 +1,4 @@
-"""Renyi divergences in closed form: randomised response, discrete Laplace, sampled coins."""
+"""Renyi divergences in closed form: of finite laws, of discrete Laplace noise, of samples."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -9,44 +9,42 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from unacorda.accounting.amplification.sampling import replaced_response
+from unacorda.accounting.laws import Finite, of_discrete_laplace, of_points
 from unacorda.privacy.conversions.arguments import Real, cached, non_negative, order, share
 from unacorda.privacy.enclosure import context, float_up, mpf
 
 _LARGEST_SHIFT = 64
 
 
-@cached
-def renyi_of_randomized_response(epsilon: Real, *, categories: int, alpha: Real) -> float:
-    r"""Renyi divergence of k-ary randomised response between two different inputs.
+def renyi_of_law(law: Finite, *, alpha: Real) -> float:
+    r"""Renyi divergence of a pair with a symmetric law of finitely many losses.
 
-    Statement   log((e^{a eps} + e^{(1-a) eps} + k - 2) / (e^eps + k - 1)) / (a - 1): two of the k
-                answers change their probability, the others do not.
+    Statement   log(1 + sum over losses l > 0 of P(l) (e^{b l} - 1) (1 - e^{-a l}))/b, b = a - 1:
+                the terms of l and -l together, which are positive.
     Bound       upper, rounded up; exact.
-    Edges       epsilon = 0 -> 0.0.
-    Source      the definition, term by term.
+    Source      the definition, with P(-l) = e^{-l} P(l).
 
-    >>> round(renyi_of_randomized_response(1.0, categories=2, alpha=2), 6)
+    >>> from unacorda.accounting.laws import of_points
+    >>> round(renyi_of_law(of_points(Fraction(1), 2), alpha=2), 6)
     0.735326
     """
-    non_negative(epsilon=epsilon)
     order(alpha)
-    if epsilon == 0:
-        return 0.0
-    mp, x, b = context(), mpf(epsilon), mpf(Fraction(alpha) - 1)
-    # what is above 1: e^{a x} + e^{(1-a) x} - e^x - 1 = (e^{b x} - 1)(e^x - e^{-b x})
-    above = mp.expm1(b * x) * mp.exp(-b * x) * mp.expm1((1 + b) * x)
-    return float_up(mp.log1p(above / (mp.exp(x) + categories - 1)) / b)
+    return float_up(_divergence(law, mpf(Fraction(alpha) - 1)))
+
+
+def _divergence(law: Finite, b: Any) -> Any:
+    mp = context()
+    losses = [(mpf(loss), mass) for loss, mass in law.masses.items() if loss > 0]
+    above = mp.fsum(mass * mp.expm1(b * x) * -mp.expm1(-(b + 1) * x) for x, mass in losses)
+    return mp.log1p(above) / b
 
 
 @cached
 def renyi_of_discrete_laplace(scale: Real, *, sensitivity: Real, alpha: Real) -> float:
     r"""Renyi divergence of integers with two-sided geometric noise, P(k) ~ e^{-|k|/scale}.
 
-    Statement   for one coordinate that moves by m, with r = e^{-1/scale}: the log over (a - 1) of
-                (r^{-m(a-1)} + r^{m a} + (1 - r) sum over 0<k<m of r^{k + (2k - m)(a-1)})/(1 + r);
-                for several, the worst way to share the l1 sensitivity out in whole numbers. Above
-                64 the bound of pure DP.
+    Statement   for one coordinate renyi_of_law; for several, the worst way to share the l1
+                sensitivity out in whole numbers. Above 64 the bound of pure DP.
     Bound       upper, rounded up; exact for one coordinate.
     Edges       sensitivity below 1 -> 0.0: integers that move by less do not move.
     Source      the definition, summed as geometric series.
@@ -55,30 +53,14 @@ def renyi_of_discrete_laplace(scale: Real, *, sensitivity: Real, alpha: Real) ->
     0.735326
     """
     order(alpha)
-    shift, x, b = int(sensitivity), 1 / mpf(scale), mpf(Fraction(alpha) - 1)
+    shift, rate, b = int(sensitivity), 1 / Fraction(scale), mpf(Fraction(alpha) - 1)
     if shift > _LARGEST_SHIFT:
-        epsilon = float_up(shift * x)
-        return renyi_of_randomized_response(epsilon, categories=2, alpha=alpha)
+        return renyi_of_law(of_points(shift * rate, 2), alpha=alpha)
     best = [mpf(0.0)]
-    alone = [mpf(0.0), *(_one_coordinate(m, x, b) for m in range(1, shift + 1))]
+    alone = [_divergence(of_discrete_laplace(rate, m), b) for m in range(shift + 1)]
     for moved in range(1, shift + 1):
         best.append(max(best[moved - m] + alone[m] for m in range(1, moved + 1)))
     return float_up(best[shift])
-
-
-def _one_coordinate(shift: int, x: Any, b: Any) -> Any:
-    """As the statement, by what each term has above its value at order 1: those sum to 1."""
-    mp = context()
-    r, more = mp.exp(-x), -mp.expm1(-x)
-    terms = [
-        mp.expm1(shift * b * x),
-        mp.exp(-shift * x) * mp.expm1(-shift * b * x),
-        *(more * mp.exp(-k * x) * mp.expm1((shift - 2 * k) * b * x) for k in range(1, shift)),
-    ]
-    # Twice they nearly cancel, for orders near 1 and for small x: the error of the sum is below
-    # 2^-200 of its terms, and is added.
-    above = mp.fsum(terms) + mp.ldexp(mp.fsum(terms, absolute=True), -200)
-    return mp.log1p(max(above, mpf(0.0)) / (1 + r)) / b
 
 
 @cached
@@ -112,30 +94,6 @@ def renyi_of_sampled_pure(epsilon: Real, *, rate: Real, alpha: Real) -> float:
         moment = gain + loss + mp.ldexp(abs(gain) + abs(loss), -200)
         found = max(found, mp.log1p(max(moment, mpf(0.0))) / b)
     return float_up(found)
-
-
-def renyi_of_replaced_pure(epsilon: Real, *, rate: Real, alpha: Real) -> float:
-    r"""Renyi divergence, under replacement, of an epsilon-DP mechanism on a Poisson sample.
-
-    epsilon: under add/remove.
-
-    Statement   log(p e^{(a-1) e} + r + p e^{-a e}) / (a-1) for the pair of `replaced_response`, of
-                losses e, 0, -e with the probabilities p, r, p e^-e.
-    Bound       upper, rounded up; tight.
-    Edges       epsilon = 0 or rate = 0 -> 0.0.
-    Source      docs/proofs/amplification.md, Section 6.
-    """
-    non_negative(epsilon=epsilon)
-    share(rate=rate)
-    order(alpha)
-    if epsilon == 0 or rate == 0:
-        return 0.0
-    mp, b = context(), mpf(Fraction(alpha) - 1)
-    largest, top, _ = replaced_response(epsilon, rate=rate)
-    gain = top * mp.expm1(b * largest)
-    loss = top * mp.exp(-largest) * mp.expm1(-b * largest)
-    moment = gain + loss + mp.ldexp(gain - loss, -140)
-    return min(float_up(mp.log1p(moment) / b), float_up(largest))
 
 
 LARGEST_ORDER = 256

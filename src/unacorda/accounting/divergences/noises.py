@@ -1,7 +1,4 @@
-"""Renyi divergences of staircase noise and of draws with replacement; cut and mixed noise.
-
-Where noise is cut, a mass is shown; what is left is bounded by the largest finite loss.
-"""
+"""Renyi divergences of draws with replacement; Gaussian DP of staircases and of mixed noise."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -13,55 +10,13 @@ from typing import Any
 
 from unacorda.accounting.amplification.sampling import draws
 from unacorda.accounting.divergences.closed import renyi_of_fixed_size
-from unacorda.accounting.laws import of_truncated_laplace, staircase_top
+from unacorda.accounting.laws import staircase_top
 from unacorda.checks import exact
-from unacorda.privacy.conversions.arguments import Real, order
 from unacorda.privacy.enclosure import context, float_up, mpf
-from unacorda.privacy.events import GaussianMixture, Staircase, TruncatedLaplace
+from unacorda.privacy.events import GaussianMixture
 
 _MOST_DRAWS = 300
 _MOST_TERMS = 2000
-
-
-def renyi_of_staircase(event: Staircase, *, alpha: Real) -> float:
-    r"""Renyi divergence of staircase noise under the full shift.
-
-    Statement   log(1 + p (e^{b eps} - 1) + p e^{-eps} (e^{-b eps} - 1)) / b, b = alpha - 1, p the
-                probability of the loss eps: the losses are eps, 0 and -eps.
-    Bound       upper, rounded up; exact.
-    Source      docs/proofs/contour.md, section 11.
-
-    >>> round(renyi_of_staircase(Staircase(epsilon=1.0, split=0.5), alpha=2), 6)
-    0.735326
-    """
-    order(alpha)
-    mp, b = context(), mpf(Fraction(alpha) - 1)
-    epsilon, top = _largest_loss(event)
-    x = mpf(epsilon)
-    # what is above 1: p (e^{b x} - 1) (1 - e^{-(b + 1) x}), positive
-    above = top * mp.expm1(b * x) * -mp.expm1(-(b + 1) * x)
-    return float_up(mp.log1p(above) / b)
-
-
-def _largest_loss(event: Staircase) -> tuple[Fraction, Any]:
-    """The largest loss of staircase noise, and its probability."""
-    epsilon = exact("epsilon", event.epsilon)
-    return epsilon, staircase_top(epsilon, exact("split", event.split))
-
-
-def approximate_of_truncated(event: TruncatedLaplace) -> tuple[Fraction, Fraction]:
-    r"""(epsilon, delta): the largest finite loss of cut Laplace noise, and the mass of what shows.
-
-    Given that neither shows, the noise is epsilon-DP.
-
-    Statement   with u = 1/noise_multiplier and bound a >= 1: (u, (e^{-u(a-1)} - e^{-ua}) / (2 (1 -
-                e^{-ua}))); below 1 ((2a - 1) u, 1 - (e^{-u(1-a)} - e^{-ua}) / (2 (1 - e^{-ua}))).
-    Bound       delta rounded up; both are exact.
-    Source      Geng, Ding, Guo, Kumar 2020, Theorem 1; docs/proofs/contour.md, section 11.
-    """
-    noise = exact("noise_multiplier", event.noise_multiplier)
-    law = of_truncated_laplace(1 / noise, exact("bound", event.bound))
-    return law.edge, min(Fraction(float_up(law.infinite)), Fraction(1))
 
 
 def moved_by(event: GaussianMixture) -> Fraction:
@@ -79,7 +34,7 @@ def moved_by(event: GaussianMixture) -> Fraction:
     )
 
 
-def gdp_of_staircase(event: Staircase) -> Fraction:
+def gdp_of_staircase(epsilon: Fraction, split: Fraction) -> Fraction:
     r"""The mu of Gaussian DP of staircase noise.
 
     Statement   Phi^{-1}(p) - Phi^{-1}(p e^{-eps}): the trade-off curve has the kinks (p e^{-eps},
@@ -87,8 +42,7 @@ def gdp_of_staircase(event: Staircase) -> Fraction:
     Bound       upper, rounded up; exact.
     Source      docs/proofs/bounded_range.md, step 2, with one more kink.
     """
-    mp = context()
-    epsilon, top = _largest_loss(event)
+    mp, top = context(), staircase_top(epsilon, split)
     low = top * mp.exp(-mpf(epsilon))
     root = mp.sqrt(2)
     return Fraction(float_up(root * (mp.erfinv(2 * top - 1) + mp.erfinv(1 - 2 * low))))

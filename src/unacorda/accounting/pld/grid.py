@@ -61,9 +61,7 @@ def law_above(curve: PrivacyProfile, *, step: Fraction, first: int, last: int) -
     values = np.minimum.accumulate(curve(places(first, last - first + 1, step)).upper)
     top = _top(curve, step)
     if top is not None and first <= top <= last:
-        values[top - first :] = float(
-            box(curve.most_infinity).upper
-        )  # not rounded
+        values[top - first :] = float(box(curve.most_infinity).upper)  # not rounded
     weights = _kinks(values, np.arange(len(values)), step)
     if float(np.sum(weights)) + float(values[-1]) > 1 + _EXCESS:
         weights = _kinks(values, np.flatnonzero(_corners(values, step)), step)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 from fractions import Fraction
@@ -14,9 +15,10 @@ from unacorda.accounting.amplification.blankets import CountLaw
 from unacorda.accounting.amplification.events import delta_of_shuffled_event
 from unacorda.accounting.contour import engine as contour
 from unacorda.accounting.contour.parts import flatten
+from unacorda.accounting.laws import Finite, TooExtreme
 from unacorda.accounting.pld.selection import selected
 from unacorda.accounting.pld.sources import atoms_of_pair, curve_of_atoms
-from unacorda.accounting.pld.stages import Part, curve_of_sum, few_points
+from unacorda.accounting.pld.stages import Part, curve_of_sum, three_points
 from unacorda.accounting.pld.tables import (
     Profile,
     by_divergences,
@@ -28,7 +30,7 @@ from unacorda.accounting.prices import checked_pure_epsilon, renyi
 from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.boxes import Array
 from unacorda.accounting.profiles.curves import PrivacyProfile, nothing
-from unacorda.accounting.rules.base import Direction, curve_of, rules_of, without_mass
+from unacorda.accounting.rules.base import Direction, curve_of, law_of, rules_of, without_mass
 from unacorda.accounting.rules.base import Profile as Asked
 from unacorda.checks import exact
 from unacorda.errors import UnsupportedEvent
@@ -78,8 +80,7 @@ def parts_of(
         if isinstance(one, Gaussian):
             mu_squared += count / exact("noise_multiplier", one.noise_multiplier) ** 2
             continue
-        points = rules_of(one).three_points(one) if len(flat) <= _FEW_KINDS else None
-        if points is not None and (curve := few_points(points)) is not None:
+        if len(flat) <= _FEW_KINDS and (curve := _on_three_points(one)) is not None:
             found.append(Part(curve, curve, count))
             continue
         asked = Asked(direction=direction, neighbors=neighbors, inside=_inside, quick=quick)
@@ -119,6 +120,14 @@ def parts_of(
         profile = _by_renyi(compose(others), neighbors)
         found.append(Part(laid_down(profile, profile, attained=curves.nothing()), None, 1))
     return tuple(found)
+
+
+def _on_three_points(event: Event) -> PrivacyProfile | None:
+    with contextlib.suppress(TooExtreme):
+        law = law_of(event, reach=0)
+        if isinstance(law, Finite) and law.on_three_points:
+            return three_points(law)
+    return None
 
 
 @functools.lru_cache(maxsize=64)

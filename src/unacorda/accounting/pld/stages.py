@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unacorda.accounting.laws import ThreePoints
+from unacorda.accounting.laws import Finite
 from unacorda.accounting.pld.convolution import (
     Cumulant,
     LossSum,
@@ -585,31 +585,25 @@ def combined(parts: Sequence[tuple[PrivacyProfile, int]]) -> list[tuple[PrivacyP
     return rest
 
 
-def few_points(points: ThreePoints) -> PrivacyProfile | None:
-    """The profile of randomised response by its atoms; None for other laws, or beyond floats.
+def three_points(law: Finite) -> PrivacyProfile | None:
+    """The profile of a law on three points by its atoms; None beyond floats.
 
     Bound       both.
-    Source      Kairouz, Oh, Viswanath 2015, Theorem 3.3.
+    Source      the definition.
     """
-    epsilon = float(points.epsilon)
-    if points.categories is None or not _SMALL < epsilon < _LARGE:
+    largest = max(law.masses)
+    if not _SMALL < largest < _LARGE:
         return None
-    low = math.exp(-epsilon)
-    top = float(1 - points.infinite) / (1 + (points.categories - 1) * low)
-    losses, masses = [epsilon, -epsilon], [top, top * low]
-    if points.categories > 2:
-        losses.append(0.0)
-        masses.append((points.categories - 2) * low * top)
-    mass = float(points.infinite)
+    mass = float(law.infinite)
     return curve_of_atoms(
         DiscreteLoss(
-            losses=np.array(losses),
-            masses=np.array(masses),
+            losses=np.array([float(loss) for loss in law.masses]),
+            masses=np.array([float(one * (1 - law.infinite)) for one in law.masses.values()]),
             infinity=mass * (1 - 2 * _U),
             infinity_above=mass * (1 + 2 * _U),
-            error=2 * _U * epsilon,
+            error=2 * _U * float(largest),
             trust=16 * _U,
-            spacing=points.epsilon,
+            spacing=largest,
         )
     )
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from unacorda.accounting.amplification import sampling
 from unacorda.accounting.laws import Edged, Finite, Law, MixedNormal, Normal
 from unacorda.accounting.profiles.atoms import common_divisor
 from unacorda.accounting.profiles.boxes import Array, Box, box
@@ -67,23 +66,6 @@ def finite(law: Finite) -> PrivacyProfile:
         spacing=common_divisor(losses) or None,
         atomic=True,
     )
-
-
-def replaced_response(pure: Fraction, rate: Fraction) -> PrivacyProfile:
-    """A pure mechanism on a Poisson sample, one unit replaced by another.
-
-    pure: under add/remove.
-
-    Bound       both sides, of the worst such mechanism.
-    Source      sampling.replaced_response; docs/proofs/amplification.md, Section 6.
-    """
-    largest, top, middle = sampling.replaced_response(pure, rate=rate)
-    if largest == 0:
-        return nothing()
-    mp = context()
-    loss = Fraction(int(mp.ldexp(largest, 200)), 1 << 200)
-    masses = {loss: top, Fraction(0): middle, -loss: top * mp.exp(-largest)}
-    return finite(Finite(masses=masses, infinite=mp.mpf(0)))
 
 
 def edged(law: Edged) -> PrivacyProfile:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unacorda.accounting.divergences.finite import FiniteLoss
-from unacorda.accounting.laws import Law, ThreePoints
+from unacorda.accounting.laws import Law
 from unacorda.accounting.profiles.boxes import Array
 from unacorda.accounting.profiles.curves import PrivacyProfile, within
 from unacorda.accounting.profiles.noises import of_law
@@ -275,10 +275,6 @@ class Rules(Generic[_E]):
 
     def law(self, event: _E, *, reach: int) -> Law | None:
         """The law of the loss: see `law_of`."""
-        return None
-
-    def three_points(self, event: _E) -> ThreePoints | None:
-        """The law of the loss on an epsilon, 0 and its negative, where it is one."""
         return None
 
 

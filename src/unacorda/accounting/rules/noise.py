@@ -8,7 +8,7 @@ import math
 from fractions import Fraction
 
 from unacorda.accounting.divergences import noises as divergences
-from unacorda.accounting.divergences.closed import renyi_of_discrete_laplace
+from unacorda.accounting.divergences.closed import renyi_of_discrete_laplace, renyi_of_law
 from unacorda.accounting.divergences.gaussian import renyi_of_gaussian_mixture
 from unacorda.accounting.laws import (
     Edged,
@@ -16,14 +16,12 @@ from unacorda.accounting.laws import (
     Law,
     MixedNormal,
     Normal,
-    ThreePoints,
     no_loss,
     of_discrete_gaussian,
     of_discrete_laplace,
     of_laplace,
     of_staircase,
     of_truncated_laplace,
-    staircase_top,
 )
 from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.curves import PrivacyProfile
@@ -31,6 +29,7 @@ from unacorda.accounting.rules.base import Profile, Rules, known, renyi_of_event
 from unacorda.checks import exact
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy import conversions
+from unacorda.privacy.enclosure import float_up
 from unacorda.privacy.events import (
     Approximate,
     DiscreteGaussian,
@@ -180,10 +179,6 @@ class DiscreteLaplaceRules(Rules[DiscreteLaplace]):
     def law(self, event: DiscreteLaplace, *, reach: int) -> Law:
         return of_discrete_laplace(1 / exact("scale", event.scale), _shift(event))
 
-    def three_points(self, event: DiscreteLaplace) -> ThreePoints | None:
-        shift = _shift(event)
-        return None if shift > 1 else ThreePoints.of_response(shift / exact("scale", event.scale))
-
 
 @rules_for(Staircase)
 class StaircaseRules(Rules[Staircase]):
@@ -203,18 +198,14 @@ class StaircaseRules(Rules[Staircase]):
         return exact("epsilon", event.epsilon)
 
     def gdp(self, event: Staircase, *, fine: bool) -> GDP:
-        return GDP.from_squared(grid_up(divergences.gdp_of_staircase(event) ** 2))
+        mu = divergences.gdp_of_staircase(self.pure(event), exact("split", event.split))
+        return GDP.from_squared(grid_up(mu**2))
 
     def renyi_price(self, event: Staircase, order: Fraction) -> RenyiDP:
-        return RenyiDP(order, grid_up(divergences.renyi_of_staircase(event, alpha=order)))
+        return RenyiDP(order, grid_up(renyi_of_law(self.law(event, reach=0), alpha=order)))
 
     def law(self, event: Staircase, *, reach: int) -> Finite:
         return of_staircase(self.pure(event), exact("split", event.split))
-
-    def three_points(self, event: Staircase) -> ThreePoints:
-        epsilon = self.pure(event)
-        top = staircase_top(epsilon, exact("split", event.split))
-        return ThreePoints(epsilon, float(top), None)
 
 
 @rules_for(TruncatedLaplace)
@@ -232,7 +223,8 @@ class TruncatedLaplaceRules(Rules[TruncatedLaplace]):
         return TruncatedLaplace(noise_multiplier=noise_of(event) / (2 * units), bound=bound)
 
     def approximate(self, event: TruncatedLaplace) -> tuple[Fraction, Fraction]:
-        return divergences.approximate_of_truncated(event)
+        law = self.law(event, reach=0)
+        return law.edge, min(Fraction(float_up(law.infinite)), Fraction(1))
 
     def without_mass(self, event: TruncatedLaplace, neighbors: Neighbors) -> tuple[Fraction, Event]:
         epsilon, mass = self.approximate(event)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from unacorda.accounting.divergences.closed import renyi_of_randomized_response
+from unacorda.accounting.divergences.closed import renyi_of_law
 from unacorda.accounting.divergences.finite import FiniteLoss
-from unacorda.accounting.laws import Law, ThreePoints, of_bounded_range, of_points
+from unacorda.accounting.laws import Finite, Law, of_bounded_range, of_points
 from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.bounded_ranges import MOST_AT_ONCE, bounded_ranges, one_coin
 from unacorda.accounting.profiles.curves import PrivacyProfile
@@ -63,9 +63,6 @@ class PureRules(Rules[Pure]):
     def law(self, event: Pure, *, reach: int) -> Law:
         return of_points(epsilon_of(event), 2)
 
-    def three_points(self, event: Pure) -> ThreePoints:
-        return ThreePoints.of_response(epsilon_of(event))
-
 
 @rules_for(Approximate)
 class ApproximateRules(Rules[Approximate]):
@@ -102,10 +99,6 @@ class ApproximateRules(Rules[Approximate]):
     def law(self, event: Approximate, *, reach: int) -> Law:
         epsilon, mass = self.approximate(event)
         return replace(of_points(epsilon, 2), infinite=mpf(mass))
-
-    def three_points(self, event: Approximate) -> ThreePoints:
-        epsilon, delta = self.approximate(event)
-        return ThreePoints.of_response(epsilon, infinite=delta)
 
 
 @rules_for(ZeroConcentrated)
@@ -157,19 +150,13 @@ class RandomizedResponseRules(Rules[RandomizedResponse]):
         return epsilon_of(event)
 
     def renyi(self, event: RandomizedResponse, alpha: Fraction, neighbors: Neighbors) -> Fraction:
-        found = renyi_of_randomized_response(
-            epsilon_of(event), categories=event.categories, alpha=alpha
-        )
-        return Fraction(found)
+        return Fraction(renyi_of_law(self.law(event, reach=0), alpha=alpha))
 
     def curve(self, event: RandomizedResponse, asked: Profile) -> PrivacyProfile:
         return curves.randomized_response(epsilon_of(event), event.categories)
 
-    def law(self, event: RandomizedResponse, *, reach: int) -> Law:
+    def law(self, event: RandomizedResponse, *, reach: int) -> Finite:
         return of_points(epsilon_of(event), event.categories)
-
-    def three_points(self, event: RandomizedResponse) -> ThreePoints:
-        return ThreePoints.of_response(epsilon_of(event), event.categories)
 
 
 @rules_for(Exponential)

@@ -15,8 +15,8 @@ from unacorda.accounting.divergences.closed import (
     LARGEST_ORDER,
     renyi_at_large_orders,
     renyi_of_fixed_size,
+    renyi_of_law,
     renyi_of_poisson,
-    renyi_of_replaced_pure,
     renyi_of_sampled_pure,
 )
 from unacorda.accounting.divergences.finite import (
@@ -30,6 +30,7 @@ from unacorda.accounting.divergences.gaussian import (
     renyi_of_sampled_gaussian,
 )
 from unacorda.accounting.divergences.noises import renyi_of_replacement
+from unacorda.accounting.laws import of_replaced_pure
 from unacorda.accounting.profiles import amplified, draws, noises
 from unacorda.accounting.profiles.amplified import two_steps
 from unacorda.accounting.profiles.curves import PrivacyProfile
@@ -129,8 +130,8 @@ class PoissonRules(Rules[PoissonSampled]):
     def renyi(self, event: PoissonSampled, alpha: Fraction, neighbors: Neighbors) -> Fraction:
         one, rate = event.event, _rate(event)
         if neighbors is ReplaceOne and isinstance(one, Pure):
-            epsilon = exact("epsilon", one.epsilon)
-            return Fraction(renyi_of_replaced_pure(epsilon, rate=rate, alpha=alpha))
+            law = of_replaced_pure(exact("epsilon", one.epsilon), rate)
+            return Fraction(renyi_of_law(law, alpha=alpha))
         if neighbors is ReplaceOne:
             return renyi_of_replaced(one, alpha, functools.partial(_poisson, one, rate))
         return _poisson(one, rate, alpha)
@@ -153,7 +154,7 @@ class PoissonRules(Rules[PoissonSampled]):
                 sampled = amplified.poisson_sampled_remove
             return sampled(asked.of(one), rate)
         if isinstance(one, Pure):
-            return noises.replaced_response(exact("epsilon", one.epsilon), rate)
+            return noises.of_law(of_replaced_pure(exact("epsilon", one.epsilon), rate))
         forward, backward = asked.both(one, neighbors=AddRemove)
         reached = None
         if not rules_of(one).opposite:
