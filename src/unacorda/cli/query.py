@@ -308,11 +308,8 @@ def _answered(question: CommandQuestion) -> tuple[Release, Guarantee | None]:
             book = stack.enter_context(opened(account.ledger, must_exist=False))
             terms = account.terms(book)
         if question.asked.searches:
-            if (
-                account is not None
-            ):  # or a search would be paid for that is left without its question
-                left = question.asked.unsearched.request
-                account.check_left(left, None if new else book)
+            if account is not None:  # or a search would be paid for without its question
+                account.check_left(question.unsearched.asked.request, None if new else book)
             question = question.found(**terms)
             rows = f"{question.asked.unit.limits['max_rows']:,}"
             said = f"at most {rows} rows of a person count: a number that was found privately."

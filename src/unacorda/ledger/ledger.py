@@ -477,29 +477,6 @@ class Ledger:
             names = [str(one.sub_account) for one in transaction.entries(dataset, opened=True)]
             return {name: self._limit(transaction, dataset, name) for name in names}
 
-    def sub_account_names(self, dataset: str) -> tuple[str, ...]:
-        """Return the names of sub-accounts, in the order of their opening.
-
-        Parameters
-        ----------
-        dataset
-            The name of the account.
-
-        Returns
-        -------
-        tuple
-            Names.
-
-        Raises
-        ------
-        LedgerMismatch
-            Where there is no such account.
-        """
-        with self._store.reading() as transaction:
-            self._known(transaction, dataset)
-            opened = transaction.entries(dataset, opened=True)
-            return tuple(str(one.sub_account) for one in opened)
-
     def has_sub_account(self, dataset: str, name: str) -> bool:
         """Say whether a sub-account was opened.
 
@@ -1197,23 +1174,7 @@ class SubAccount:
         )
 
     def account(self, dataset: str) -> AccountTerms:
-        """Return the terms of a dataset's account.
-
-        Parameters
-        ----------
-        dataset
-            The name of the account.
-
-        Returns
-        -------
-        AccountTerms
-            The budget and the terms.
-
-        Raises
-        ------
-        LedgerMismatch
-            For an unknown account.
-        """
+        """Return the terms of a dataset's account; as `Ledger.account`."""
         return self._ledger.account(dataset)
 
     def reserve(self, dataset: str, charge: Charge) -> Reservation:
@@ -1237,63 +1198,15 @@ class SubAccount:
         return self._ledger.add_step(dataset, series, found)
 
     def spent(self, dataset: str) -> Guarantee:
-        """Return the sum of all charges made here.
-
-        Parameters
-        ----------
-        dataset
-            The name of the account.
-
-        Returns
-        -------
-        Guarantee
-            Of the class of the account's budget.
-
-        Raises
-        ------
-        LedgerMismatch
-            For an unknown account, sub-account or part.
-        """
+        """Return the sum of all charges made here; as `Ledger.spent`."""
         return self._ledger.spent(dataset, self._name, part=self._split_part)
 
     def limit(self, dataset: str) -> Guarantee:
-        """Return the budget of this sub-account or part, as it is now.
-
-        Parameters
-        ----------
-        dataset
-            The name of the account.
-
-        Returns
-        -------
-        Guarantee
-            Of the class of the account's budget.
-
-        Raises
-        ------
-        LedgerMismatch
-            For an unknown account, sub-account or part.
-        """
+        """Return the budget of this sub-account or part, as it is now; as `Ledger.limit`."""
         return self._ledger.limit(dataset, self._name, part=self._split_part)
 
     def remaining(self, dataset: str) -> Guarantee:
-        """Return what is left of this budget. The account of the dataset may have less left.
-
-        Parameters
-        ----------
-        dataset
-            The name of the account.
-
-        Returns
-        -------
-        Guarantee
-            Of the class of the account's budget.
-
-        Raises
-        ------
-        LedgerMismatch
-            For an unknown account, sub-account or part.
-        """
+        """Return what is left of this budget, of which the account above may have less."""
         return self._ledger.remaining(dataset, self._name, part=self._split_part)
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ is reused. Releases are stored before the ledger notes that they were computed.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import logging
@@ -106,8 +107,8 @@ class OpenDataset:
         self.session = _session_of(settings, config, ledger, _unit_of(settings.unit))
         self.stand_in = StandIn(settings, self.session)
         self._sessions: dict[str, Session] = {}
-        known = ledger.sub_account_names(settings.name)
-        new = {name: one for name, one in settings.analysts.items() if name not in known}
+        known = functools.partial(ledger.has_sub_account, settings.name)
+        new = {name: one for name, one in settings.analysts.items() if not known(name)}
         ledger.open_sub_accounts(settings.name, new)
 
     @property
