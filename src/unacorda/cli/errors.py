@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import contextlib
-import decimal
 import difflib
 import enum
 import os
@@ -17,11 +16,11 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from unacorda.cli.render import notice
+from unacorda.cli.render import notice, rounded
 from unacorda.errors import (
     BudgetExceeded,
     InvalidParameter,
@@ -37,6 +36,9 @@ from unacorda.errors import (
     UnsupportedEvent,
     WrongUnit,
 )
+
+if TYPE_CHECKING:
+    from unacorda.privacy.guarantees import Guarantee
 
 
 @dataclass(slots=True)
@@ -320,16 +322,12 @@ def no_account(name: str, known: Sequence[str]) -> str:
     return f"There is no account named {name!r} in this ledger, which has {listed}{more}."
 
 
-def _options(guarantee: object) -> str:
+def _options(guarantee: Guarantee) -> str:
     """A guarantee as options, rounded down to four digits; nothing where that is zero."""
-    parts = []
-    for name in ("epsilon", "rho", "mu", "delta"):
-        value = getattr(guarantee, name, None)
-        if value is None or (name == "delta" and value == 0):
-            continue
-        with decimal.localcontext(prec=4, rounding=decimal.ROUND_DOWN):
-            number = +decimal.Decimal(float(value))
-        if number <= 0:
-            return ""
-        parts.append(f"--{name} {float(number):.4g}")
-    return " ".join(parts)
+    numbers = {
+        name: rounded(float(text), up=False, digits=4)
+        for name, text in guarantee.parameters.items()
+    }
+    if next(iter(numbers.values())) == "0":
+        return ""
+    return " ".join(f"--{name} {number}" for name, number in numbers.items() if number != "0")

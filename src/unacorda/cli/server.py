@@ -22,6 +22,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import guarantee_from_json, left_of
 
 if TYPE_CHECKING:
+    from unacorda.server.config import Config
     from unacorda.server.service import OpenDataset
     from unacorda.server.store import AnswerStore
 
@@ -152,10 +153,27 @@ analyst = params.InOrder("analyst", help="Limits of analysts.", no_args_is_help=
 server.add_command(token)
 server.add_command(analyst)
 
-_file = click.argument("file", metavar="FILE", type=params.FILE)
+
+def _config(name: str, text: str) -> Config:
+    from unacorda.server.config import read_config
+
+    return read_config(params.FILE.read(name, text))
+
+
+def _budget(name: str, text: str) -> dict[str, str]:
+    from unacorda.query.settings import numbers_of
+
+    return numbers_of(params.budget_of(name, text))
+
+
+_file = click.argument("config", metavar="FILE", type=params.Read(_config, "FILE"))
 _dataset = click.argument("dataset", metavar="DATASET")
-_name = click.argument("name", metavar="ANALYST")
-_limit = click.argument("limit", metavar="KIND=X")
+_name = click.argument("analyst", metavar="ANALYST")
+_limit = click.argument(
+    "budget",
+    metavar="KIND=X",
+    type=params.Read(_budget, "KIND=X"),
+)
 
 
 def _operator() -> str:
@@ -166,21 +184,21 @@ def _operator() -> str:
         return "command line"
 
 
-def _curate(file: Path, operation: str, **given: Any) -> dict[str, Any]:
-    """What an operation of curators gives; InvalidParameter for what it refuses."""
-    from unacorda.server.config import read_config
+def _curate(config: Config, operation: str, **given: Any) -> None:
+    """Do an operation of curators, and print the limit; InvalidParameter for what it refuses."""
     from unacorda.server.curation import Curation, Curator
     from unacorda.server.problems import Problem
     from unacorda.server.service import Service
 
-    with closing(Service(read_config(file))) as service:
+    with closing(Service(config)) as service:
         operate = getattr(Curation(service), operation)
         try:
-            found: dict[str, Any] = operate(Curator(name=_operator()), **given)
+            said: dict[str, Any] = operate(Curator(name=_operator()), **given)
         except Problem as problem:
             named = "KIND=X" if problem.kind == "refused" else "ANALYST"
             raise InvalidParameter(named, given["analyst"], expected=problem.detail) from None
-    return found
+    limit, left = (guarantee_from_json(json.dumps(said[part])) for part in ("limit", "left"))
+    render.line(f"{said['analyst']} in {said['dataset']}: {left_of(left, limit)}")
 
 
 @analyst.command("add", help=_ANALYST_ADD)
@@ -188,8 +206,8 @@ def _curate(file: Path, operation: str, **given: Any) -> dict[str, Any]:
 @_dataset
 @_name
 @_limit
-def _analyst_add(*, file: Path, dataset: str, name: str, limit: str) -> None:
-    _print_limit(_curate(file, "add_analyst", **_limited(dataset, name, limit)))
+def _analyst_add(*, config: Config, **given: Any) -> None:
+    _curate(config, "add_analyst", **given)
 
 
 @analyst.command("limit", help=_ANALYST_LIMIT)
@@ -197,48 +215,34 @@ def _analyst_add(*, file: Path, dataset: str, name: str, limit: str) -> None:
 @_dataset
 @_name
 @_limit
-def _analyst_limit(*, file: Path, dataset: str, name: str, limit: str) -> None:
-    _print_limit(_curate(file, "change_limit", **_limited(dataset, name, limit)))
+def _analyst_limit(*, config: Config, **given: Any) -> None:
+    _curate(config, "change_limit", **given)
 
 
 @analyst.command("close", help=_ANALYST_CLOSE)
 @_file
 @_dataset
 @_name
-def _analyst_close(*, file: Path, dataset: str, name: str) -> None:
-    _print_limit(_curate(file, "close_analyst", dataset=dataset, analyst=name))
-
-
-def _limited(dataset: str, name: str, limit: str) -> dict[str, Any]:
-    params.budget_of("KIND=X", limit)  # refuses, in the words of the command line
-    numbers = dict(part.split("=", 1) for part in limit.replace(" ", ",").split(",") if part)
-    return {"dataset": dataset, "analyst": name, "budget": numbers}
-
-
-def _print_limit(said: dict[str, Any]) -> None:
-    limit, left = (guarantee_from_json(json.dumps(said[part])) for part in ("limit", "left"))
-    render.line(f"{said['analyst']} in {said['dataset']}: {left_of(left, limit)}")
+def _analyst_close(*, config: Config, **given: Any) -> None:
+    _curate(config, "close_analyst", **given)
 
 
 @server.command("openapi", help=_OPENAPI)
 @_file
-def _openapi(*, file: Path) -> None:
-    from unacorda.server.config import read_config
+def _openapi(*, config: Config) -> None:
     from unacorda.server.fields import openapi_document
 
-    render.as_json(openapi_document(read_config(file).public_url))
+    render.as_json(openapi_document(config.public_url))
 
 
 @server.command("find-max-rows", help=_ROWS)
 @_file
 @_dataset
 @params.option("--budget", "KIND=X", "What the search may cost, such as rho=0.01.", required=True)
-def _find_max_rows(*, file: Path, dataset: str, budget: str) -> None:
+def _find_max_rows(*, config: Config, dataset: str, budget: str) -> None:
     from unacorda.query.schema.units import auto
-    from unacorda.server.config import read_config
     from unacorda.server.service import find_max_rows
 
-    config = read_config(file)
     known = ", ".join(config.datasets)
     demand(dataset in config.datasets, "DATASET", dataset, expected=f"one of {known}")
     search = auto(budget=params.budget_of("--budget", budget))
@@ -262,11 +266,10 @@ def _in_toml(ids: Any) -> str:
 @server.command("check", help=_CHECK)
 @_file
 @params.json_option
-def _check(*, file: Path, as_json: bool) -> None:
-    from unacorda.server.config import read_config
+def _check(*, config: Config, as_json: bool) -> None:
     from unacorda.server.service import Service
 
-    with closing(Service(read_config(file))) as service:
+    with closing(Service(config)) as service:
         found = {name: _stated(one) for name, one in service.datasets.items()}
         if as_json:
             render.as_json({"datasets": found, "unavailable": service.unavailable})
@@ -282,7 +285,8 @@ def _check(*, file: Path, as_json: bool) -> None:
                 render.notice(differs + "unacorda server analyst limit changes it.")
         for name, why in service.unavailable.items():
             render.notice(f"{name} is not available: {why}")
-        demand(not service.unavailable, "FILE", str(file), expected="datasets that can be opened")
+        unavailable = ", ".join(service.unavailable)
+        demand(not unavailable, "FILE", unavailable, expected="datasets that can be opened")
 
 
 def _stated(one: OpenDataset) -> dict[str, Any]:
@@ -301,13 +305,12 @@ def _stated(one: OpenDataset) -> dict[str, Any]:
 @params.option("--days", "N", "Days until it ends, at most 366.", type=int, default=90)
 @params.option("--note", "TEXT", "For the list of tokens.", default="")
 @params.flag("--curator", "A curator's token.")
-def _add(*, file: Path, analyst: str, days: int, note: str, curator: bool) -> None:
-    from unacorda.server.config import read_config
+def _add(*, config: Config, analyst: str, days: int, note: str, curator: bool) -> None:
     from unacorda.server.store import opened
     from unacorda.server.tokens import make_token
 
     role: Any = "curator" if curator else "analyst"
-    with opened(read_config(file).store) as store:
+    with opened(config.store) as store:
         made = make_token(store, analyst, role=role, days=days, note=note)
         _note(store, "add token", f"{analyst}: {role}, {days} days")
     render.line(made)
@@ -320,11 +323,10 @@ def _note(store: AnswerStore, what: str, about: str) -> None:
 @token.command("list", help=_LIST)
 @_file
 @params.json_option
-def _list(*, file: Path, as_json: bool) -> None:
-    from unacorda.server.config import read_config
+def _list(*, config: Config, as_json: bool) -> None:
     from unacorda.server.store import opened
 
-    with opened(read_config(file).store) as store:
+    with opened(config.store) as store:
         found = store.tokens()
     if as_json:
         shown = [{n: v for n, v in asdict(one).items() if n != "hash"} for one in found]
@@ -349,11 +351,10 @@ def _day(seconds: float | None) -> str:
 @token.command("revoke", help=_REVOKE)
 @_file
 @click.argument("name", metavar="ID")
-def _revoke(*, file: Path, name: str) -> None:
-    from unacorda.server.config import read_config
+def _revoke(*, config: Config, name: str) -> None:
     from unacorda.server.store import opened
 
-    with opened(read_config(file).store) as store:
+    with opened(config.store) as store:
         ended = store.revoke_token(name)
         _note(store, "revoke token" if ended else "revoke token, refused", name)
     demand(ended, "ID", name, expected="the id of a token that has not been revoked")
@@ -364,11 +365,10 @@ def _revoke(*, file: Path, name: str) -> None:
 @_file
 @click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path))
 @params.json_option
-def _backup(*, file: Path, folder: Path, as_json: bool) -> None:
+def _backup(*, config: Config, folder: Path, as_json: bool) -> None:
     from unacorda.server.backup import back_up
-    from unacorda.server.config import read_config
 
-    found = back_up(read_config(file), folder)
+    found = back_up(config, folder)
     if as_json:
         render.as_json(asdict(found))
         return

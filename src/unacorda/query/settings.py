@@ -10,6 +10,7 @@ This module opens nothing and reads no data.
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import tomllib
 from collections.abc import Callable, Collection, Mapping
@@ -217,6 +218,18 @@ def guarantee_of(numbers: Mapping[str, Any], argument: str | None = None) -> Gua
     except InvalidParameter as error:
         name = f"--{error.argument}" if argument is None else f"{argument}, {error.argument}"
         raise error.about(name, error.value) from None
+
+
+def numbers_of(budget: Guarantee) -> dict[str, str]:
+    """The numbers of a budget by name, of which `guarantee_of` makes it again.
+
+    They are exact, but for a mu that is no fraction.
+
+    >>> numbers_of(ZCDP("0.5", delta="1e-8")), numbers_of(GDP("0.2"))
+    ({'rho': '1/2', 'delta': '1/100000000'}, {'mu': '0.2'})
+    """
+    exact: dict[str, str] = json.loads(budget.to_json())
+    return {name: exact.get(name, number) for name, number in budget.parameters.items()}
 
 
 def fact_of(place: str, fact: object) -> Fact:

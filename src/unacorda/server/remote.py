@@ -36,6 +36,7 @@ from unacorda.query.plan.codec import encode
 from unacorda.query.plan.person_values import PersonValue
 from unacorda.query.plan.question_json import function_as_json, private_as_json
 from unacorda.query.plan.questions import parse_json
+from unacorda.query.settings import numbers_of
 from unacorda.server.opener import OPENER
 
 if TYPE_CHECKING:
@@ -566,8 +567,7 @@ def _numbers(budget: Guarantee) -> dict[str, str]:
     """A budget by the names of its numbers, exact."""
     expected = "unacorda.PureDP, ApproxDP, ZCDP or GDP"
     demand(isinstance(budget, PureDP | ApproxDP | ZCDP | GDP), "budget", budget, expected=expected)
-    exact: dict[str, str] = json.loads(budget.to_json())
-    return {name: exact.get(name, number) for name, number in budget.parameters.items()}
+    return numbers_of(budget)
 
 
 def _guarantee(stated: Mapping[str, Any]) -> Guarantee:
