@@ -18,7 +18,6 @@ import click
 
 from unacorda.checks import demand
 from unacorda.cli import params, render
-from unacorda.cli.errors import EXIT_CODES
 from unacorda.cli.render import plain, rounded
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 
@@ -32,7 +31,6 @@ ALPHA = params.number(above=1, most=1e100)
 GRAMMAR = """EVENTS is written as in Python: names of events with their numbers, methods
 for samples, + for composition and * for counts. Numbers are exact: 0.01, 1e-5, 1/3.
 
-\b
   gaussian(noise_multiplier=1)         Gaussian noise, in units of sensitivity
   laplace(noise_multiplier=20)         Laplace noise
   pure(epsilon=1)                      anything of which only this is known
@@ -46,7 +44,6 @@ HELP = f"""Price a composition of mechanisms: what it costs, from both sides, an
 
 {GRAMMAR}
 
-\b
 Examples:
   unacorda account --delta 1e-5 --delta 1e-6 --neighbors add-remove \\
       "gaussian(noise_multiplier=1).poisson_sampled(rate=0.01) * 10000"
@@ -55,9 +52,7 @@ Examples:
   unacorda account --tradeoff --json \\
       "randomized_response(epsilon=1, categories=2)"
 
-Upper ends are never below the truth and lower ends never above it.
-
-{EXIT_CODES}"""
+Upper ends are never below the truth and lower ends never above it."""
 
 _RATES = tuple(Fraction(1, 10**power) for power in (3, 2, 1))
 """The false-positive rates at which an attacker's hits are shown."""
@@ -66,7 +61,7 @@ _LONGEST = 20_000_000
 _DEEPEST = 40
 
 
-@click.command(help=HELP, short_help="Price a composition of mechanisms.")
+@params.verb(help=HELP, short_help="Price a composition of mechanisms.")
 @click.argument("events", metavar="[EVENTS]", required=False, help="What is priced.")
 @params.option(
     "--event-json",

@@ -57,7 +57,6 @@ app = click.version_option(__version__, message="%(prog)s %(version)s", help="Pr
     _Verbs(
         "unacorda",
         help=_HELP,
-        no_args_is_help=True,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
 )

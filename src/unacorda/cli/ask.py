@@ -14,31 +14,14 @@ import click
 
 from unacorda.checks import demand, exact
 from unacorda.cli import params, render
-from unacorda.cli.errors import EXIT_CODES
 
 if TYPE_CHECKING:
     from unacorda.server.remote import RemoteRelease
 
 _TOKEN = "UNACORDA_TOKEN"  # noqa: S105  # the name of a variable
 
-_HELP = f"""Ask one SELECT of a server that `unacorda serve` runs.
 
-URL is its address: https, or http on this machine. The token is read from the variable {_TOKEN},
-or from a file with --token-file, because others can see a command line.
-
-If an equal question was answered before, you get its answer again, and it costs nothing.
-
-\b
-Examples:
-  unacorda ask https://ask.hospital.example --rho 0.01 \\
-      "SELECT county, COUNT(*) AS n FROM visits GROUP BY county"
-  unacorda ask https://ask.hospital.example --rho 0.01 --explain \\
-      "SELECT COUNT(*) AS n FROM visits"
-
-{EXIT_CODES}"""
-
-
-@click.command(help=_HELP, short_help="Ask one SELECT of a server.")
+@params.verb(short_help="Ask one SELECT of a server.")
 @click.argument("url", metavar="URL")
 @click.argument("text", metavar="SELECT")
 @params.price()
@@ -64,7 +47,19 @@ def ask(
     fresh: bool,
     as_json: bool,
 ) -> None:
-    """The verb; its help is `_HELP`."""
+    r"""Ask one SELECT of a server that `unacorda serve` runs.
+
+    URL is its address: https, or http on this machine. The token is read from the variable
+    UNACORDA_TOKEN, or from a file with --token-file, because others can see a command line.
+
+    If an equal question was answered before, you get its answer again, and it costs nothing.
+
+    Examples:
+      unacorda ask https://ask.hospital.example --rho 0.01 \
+          "SELECT county, COUNT(*) AS n FROM visits GROUP BY county"
+      unacorda ask https://ask.hospital.example --rho 0.01 --explain \
+          "SELECT COUNT(*) AS n FROM visits"
+    """
     from unacorda.query.settings import guarantee_of
     from unacorda.server.remote import Remote
 

@@ -17,7 +17,7 @@ import click
 
 from unacorda.checks import demand
 from unacorda.cli import params, render
-from unacorda.cli.errors import EXIT_CODES, ExitCode
+from unacorda.cli.errors import ExitCode
 
 if TYPE_CHECKING:
     from unacorda.audit import Bound
@@ -27,28 +27,8 @@ METHODS = ("one-run", "f-dp", "anytime", "many-runs")
 _TRUE = frozenset({"1", "1.0", "true", "yes", "in"})
 _FALSE = frozenset({"0", "0.0", "false", "no", "out"})
 
-HELP = f"""Bound the privacy loss from below, by scores of canaries that were included or not.
 
-FILE is a CSV file with the columns score and included (1 or 0, True or False): one line for each
-canary, or for each run with many-runs. A higher score means that the canary was likely included.
-
-\b
-  one-run     one run, fair coins; any mechanism
-  f-dp        one run, fair coins; noise that is about normal, and much tighter then
-  anytime     one run, fair coins; pure epsilon
-  many-runs   independent runs with and without one record
-
-\b
-Examples:
-  unacorda audit scores.csv --delta 1e-5
-  unacorda audit scores.csv --method f-dp --delta 1e-5 --promised 4 --json
-
-The code is 1 if --promised is refuted, 2 if FILE cannot be used.
-
-{EXIT_CODES}"""
-
-
-@click.command(help=HELP, short_help="Bound the privacy loss from below, by scores of canaries.")
+@params.verb(short_help="Bound the privacy loss from below, by scores of canaries.")
 @click.argument("file", metavar="FILE", type=params.FILE, help="Scores and coins as CSV.")
 @params.option(
     "--method",
@@ -73,7 +53,23 @@ def audit(
     promised: Fraction | None,
     as_json: bool,
 ) -> int | None:
-    """The verb; its help is `HELP`."""
+    """Bound the privacy loss from below, by scores of canaries that were included or not.
+
+    FILE is a CSV file with the columns score and included (1 or 0, True or False): one line for
+    each canary, or for each run with many-runs. A higher score means that the canary was likely
+    included.
+
+      one-run     one run, fair coins; any mechanism
+      f-dp        one run, fair coins; noise that is about normal, and much tighter then
+      anytime     one run, fair coins; pure epsilon
+      many-runs   independent runs with and without one record
+
+    Examples:
+      unacorda audit scores.csv --delta 1e-5
+      unacorda audit scores.csv --method f-dp --delta 1e-5 --promised 4 --json
+
+    The code is 1 if --promised is refuted, 2 if FILE cannot be used.
+    """
     from unacorda.audit import anytime, many_runs, one_run, one_run_f_dp
 
     said = render.plain(float(delta))

@@ -11,10 +11,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from unacorda.cli import params, render
-from unacorda.cli.errors import EXIT_CODES
 from unacorda.cli.query import explained
 from unacorda.privacy.guarantees import left_of
 from unacorda.query.results.display import estimate
@@ -26,17 +23,6 @@ if TYPE_CHECKING:
     from unacorda.query.schema.facts import Fact
     from unacorda.query.schema.units import Unit
 
-HELP = f"""Show two private answers next to the exact ones, on bundled public data.
-
-Incomes of 1,000 Californians, where a person has one row; and the delays of 336,776 flights, where
-an aircraft has up to 575 and is protected with all of them. Noise is fresh on each run.
-
-\b
-Examples:
-  unacorda demo
-  unacorda demo --json
-
-{EXIT_CODES}"""
 
 _WIDTH = 79
 
@@ -146,10 +132,18 @@ class _DemoQuery:
     kept: str = ""
 
 
-@click.command(help=HELP, short_help="Show two private answers next to the exact ones.")
+@params.verb(short_help="Show two private answers next to the exact ones.")
 @params.json_option
 def demo(*, as_json: bool) -> None:
-    """The verb; its help is `HELP`."""
+    """Show two private answers next to the exact ones, on bundled public data.
+
+    Incomes of 1,000 Californians, where a person has one row; and the delays of 336,776 flights,
+    where an aircraft has up to 575 and is protected with all of them. Noise is fresh on each run.
+
+    Examples:
+      unacorda demo
+      unacorda demo --json
+    """
     if not as_json:
         render.raw(render.wrapped(_WELCOME, width=_WIDTH))
     found = [_shown(part, quiet=as_json) for part in _parts()]

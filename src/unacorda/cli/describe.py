@@ -7,38 +7,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import click
-
 from unacorda.cli import params, render
-from unacorda.cli.errors import EXIT_CODES, ExitCode
+from unacorda.cli.errors import ExitCode
 from unacorda.cli.ledger import account
 from unacorda.cli.output import check_target, output, stored
 from unacorda.cli.tables import Asked, asked, data
 
-HELP = f"""Take a first look at a table of people: what its columns hold, how many people have a
-value, ranges, means, quantiles and a picture of each, all within one budget.
 
-Declare what a column holds with --columns or --bounds; the type of a Parquet or DuckDB column is
-known. For columns of a CSV file that are not declared, a private vote decides, for a tenth of
-the budget: a column holds numbers, dates or booleans if the values of four people in five
-convert. Ranges that are not declared are found privately, as round numbers. Values of text columns
-are never read from the data: declare them as categories, or give --delta to find the values that
-many people share. With few people or a small budget, votes and ranges can be wrong.
-
-\b
-Examples:
-  unacorda describe visits.csv --unit person_id --epsilon 1
-  unacorda describe people.parquet --row --rho 0.1 --html first-look.html --output look.json
-  unacorda describe visits.csv --unit person_id --max-rows 10 --epsilon 1 \\
-      --bounds age=0:120 --ledger sqlite:///budget.db --dataset visits-2024 --budget epsilon=3
-
-Without --max-rows, the number of rows of a person that may count is found privately, for a tenth of
-the budget; with --ledger only once per account, also for `unacorda query --max-rows auto`.
-
-{EXIT_CODES}"""
-
-
-@click.command(help=HELP, short_help="Take a first look at a table of people.")
+@params.verb(short_help="Take a first look at a table of people.")
 @data()
 @params.unit(
     max_rows="The most rows of one person that a question uses; auto, as without it, finds the "
@@ -64,7 +40,7 @@ the budget; with --ledger only once per account, also for `unacorda query --max-
     replaces="--html and --output",
 )
 @params.json_option
-@asked(max_rows=params.AUTO)
+@asked(max_rows=params.AUTO, complete=True)
 def describe(
     *,
     asked: Asked,
@@ -75,11 +51,28 @@ def describe(
     overwrite: bool,
     as_json: bool,
 ) -> int | None:
-    """The verb; its help is `HELP`."""
+    r"""Take a first look at a table of people: what its columns hold, how many people have a
+    value, ranges, means, quantiles and a picture of each, all within one budget.
+
+    Declare what a column holds with --columns or --bounds; the type of a Parquet or DuckDB column
+    is known. For columns of a CSV file that are not declared, a private vote decides, for a tenth
+    of the budget: a column holds numbers, dates or booleans if the values of four people in five
+    convert. Ranges that are not declared are found privately, as round numbers. Values of text
+    columns are never read from the data: declare them as categories, or give --delta to find the
+    values that many people share. With few people or a small budget, votes and ranges can be wrong.
+
+    Examples:
+      unacorda describe visits.csv --unit person_id --epsilon 1
+      unacorda describe people.parquet --row --rho 0.1 --html first-look.html --output look.json
+      unacorda describe visits.csv --unit person_id --max-rows 10 --epsilon 1 \
+          --bounds age=0:120 --ledger sqlite:///budget.db --dataset visits-2024 --budget epsilon=3
+
+    Without --max-rows, the number of rows of a person that may count is found privately, for a
+    tenth of the budget; with --ledger only once per account, also for `unacorda query --max-rows
+    auto`.
+    """
     from unacorda.query.describe import choose_columns
 
-    if asked.missing.faults:
-        raise asked.missing.error()
     if html is not None:
         check_target(html, "page", overwrite=overwrite)
     if output is not None:

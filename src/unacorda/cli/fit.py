@@ -13,11 +13,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import click
-
 from unacorda.checks import demand
 from unacorda.cli import params, render
-from unacorda.cli.errors import EXIT_CODES
 from unacorda.cli.ledger import account
 from unacorda.cli.missing import Missing
 from unacorda.cli.tables import Asked, asked, data
@@ -32,28 +29,6 @@ if TYPE_CHECKING:
     from unacorda.query.session import Session
 
 
-HELP = f"""Fit a regression to a table of people: coefficients with intervals that count sampling
-and the noise of every step.
-
-A formula is TARGET ~ TERM + TERM. A term is a column of numbers; C(column) for a column of
-categories, listed with --keys or --columns, of which the first is the reference; a
-function such as ln(x); or I(...) around arithmetic and conditions. Rows without a value, or with
-a category that is not listed, are left out. Public bounds of columns (--bounds) are used if
-given, and clamp nothing; other bounds are found for a twentieth of the budget.
-
-\b
-Examples:
-  unacorda fit patients.csv --row --mu 1 "weight ~ age + height"
-  unacorda fit labs.csv --unit id --max-rows 1 --mu 1 --model logistic \\
-      --where "test = 'hdl'" "I(value > 40) ~ days + I(days * days)"
-  unacorda fit visits.csv --unit person_id --max-rows 5 --rho 0.5 --model poisson \\
-      --keys county=A,B,C "nights ~ age + C(county)"
-
-Models: linear (least squares), logistic (a target of 0 and 1, or a condition), poisson (counts)
-and quantile (the median, or --quantile). Needs the extra `inference`.
-
-{EXIT_CODES}"""
-
 _MODELS = {
     "linear": "LinearRegression",
     "logistic": "LogisticRegression",
@@ -62,7 +37,7 @@ _MODELS = {
 }
 
 
-@click.command(help=HELP, short_help="Fit a regression to a table of people.")
+@params.verb(short_help="Fit a regression to a table of people.")
 @data("FORMULA")
 @params.option(
     "--model",
@@ -89,7 +64,25 @@ _MODELS = {
 def fit(
     *, asked: Asked, model: str, quantile: Any, as_json: bool, where: str | None, weight: str | None
 ) -> None:
-    """The verb; its help is `HELP`."""
+    r"""Fit a regression to a table of people: coefficients with intervals that count sampling
+    and the noise of every step.
+
+    A formula is TARGET ~ TERM + TERM. A term is a column of numbers; C(column) for a column of
+    categories, listed with --keys or --columns, of which the first is the reference; a function
+    such as ln(x); or I(...) around arithmetic and conditions. Rows without a value, or with a
+    category that is not listed, are left out. Public bounds of columns (--bounds) are used if
+    given, and clamp nothing; other bounds are found for a twentieth of the budget.
+
+    Examples:
+      unacorda fit patients.csv --row --mu 1 "weight ~ age + height"
+      unacorda fit labs.csv --unit id --max-rows 1 --mu 1 --model logistic \
+          --where "test = 'hdl'" "I(value > 40) ~ days + I(days * days)"
+      unacorda fit visits.csv --unit person_id --max-rows 5 --rho 0.5 --model poisson \
+          --keys county=A,B,C "nights ~ age + C(county)"
+
+    Models: linear (least squares), logistic (a target of 0 and 1, or a condition), poisson (counts)
+    and quantile (the median, or --quantile). Needs the extra `inference`.
+    """
     of_quantile = {} if quantile is None else {"quantile": float(quantile)}
     expected = "--model quantile with it"
     demand(model == "quantile" or not of_quantile, "--quantile", str(quantile), expected=expected)

@@ -20,7 +20,7 @@ import click
 from unacorda.addresses import shown
 from unacorda.checks import demand
 from unacorda.cli import params, render
-from unacorda.cli.errors import EXIT_CODES, Invocation, no_account
+from unacorda.cli.errors import Invocation, no_account
 from unacorda.cli.params import Decorator, budget_of, gathered
 from unacorda.errors import InvalidParameter, LedgerFailed, LedgerMismatch
 from unacorda.privacy.guarantees import guarantee_from_json, left_of
@@ -33,93 +33,10 @@ if TYPE_CHECKING:
 
 _HELP = """Open accounts in a ledger of budgets, show, verify and export it.
 
-\b
 Example:
   unacorda ledger show --ledger sqlite:///budget.db
 """
 
-_INIT = f"""Open the account of a dataset before anyone asks about it, and sub-accounts.
-
-The account keeps its budget and what it protects for good; `unacorda query` then needs no --budget.
-How many rows of a person a question uses is that question's own (--max-rows), and noted with it.
-A sub-account, of an analyst or a project, is a limit of its own below it: what is charged there
-counts in both. Nothing is set aside for it. Where the account is open already, under the same
-budget and unit, sub-accounts are added.
-
-\b
-Examples:
-  unacorda ledger init --ledger sqlite:///budget.db --dataset visits-2024 \\
-      --budget rho=0.5,delta=1e-8 --unit person_id
-  unacorda ledger init --ledger postgresql://office@db/budgets \\
-      --dataset visits-2024 --budget epsilon=3 --row \\
-      --sub-account ana=epsilon=0.5
-
-PostgreSQL needs the extra `postgres`. Who may write to the place of a ledger can also spend.
-
-{EXIT_CODES}"""
-
-_LIMIT = f"""Give a sub-account another limit, or close it. It is an entry, and nothing is refunded.
-
-The limit may not be below what was spent there. A closed sub-account has what it has spent for its
-limit; a later limit opens it again.
-
-\b
-Examples:
-  unacorda ledger limit --ledger sqlite:///budget.db --dataset visits-2024 \\
-      --sub-account ana --limit epsilon=0.8 --by "privacy office"
-  unacorda ledger limit --ledger sqlite:///budget.db --dataset visits-2024 \\
-      --sub-account ana --close
-
-{EXIT_CODES}"""
-
-_SHOW = f"""Show accounts: budget, what is spent and left, and every entry. Changes nothing.
-
-An entry without an answer is a question whose process ended before the answer was computed: it
-stays spent. One that was called off before it read anything cost nothing.
-
---reprice 1e-6 prices the whole history again, as (epsilon, delta)-DP at that delta: by the
-numerical accountant, which holds if the noise of every question was settled before the first
-answer, and by an odometer, which holds always. No budget grows by it.
-
-\b
-Examples:
-  unacorda ledger show --ledger sqlite:///budget.db
-  unacorda ledger show --ledger sqlite:///budget.db --dataset visits-2024 \\
-      --verify --json
-
---verify checks the hashes that chain the entries, and their sums; a ledger that fails ends with
-code 5. Who may write the file can also write new hashes: keep the last digest (--json shows it)
-elsewhere to notice that.
-
-{EXIT_CODES}"""
-
-_VERIFY = f"""Check hashes and sums, in a ledger or in an export of one account.
-
-Prints the last digest of each account. Keep it elsewhere, and give it later with --digest: then it
-also shows if entries were dropped from the end, or all of them were written anew.
-
-\b
-Examples:
-  unacorda ledger verify --ledger sqlite:///budget.db
-  unacorda ledger verify --ledger sqlite:///budget.db --dataset visits-2024 \\
-      --digest 0c3f...
-  unacorda ledger verify visits.jsonl
-
-A ledger that fails ends with code 5.
-
-{EXIT_CODES}"""
-
-_EXPORT = f"""Print an account with all its entries, as JSON, one object a line.
-
-The first line is the account; each other one an entry, with all that its hash was made of, so that
-`unacorda ledger verify FILE` needs nothing else.
-
-\b
-Example:
-  unacorda ledger export --ledger sqlite:///budget.db --dataset visits-2024 \\
-      > visits.jsonl
-
-{EXIT_CODES}"""
 
 _SQLITE = "sqlite:///"
 _FILE = re.compile(r"[^@?:=]+")
@@ -377,7 +294,7 @@ def account(*, notes: bool = False, required: bool = False) -> Decorator:
     return gathered("account", PayingAccount.of, *options)
 
 
-ledger = params.InOrder("ledger", help=_HELP, no_args_is_help=True)
+ledger = params.InOrder("ledger", help=_HELP)
 
 
 def _limit(name: str, text: str) -> tuple[str, Guarantee]:
@@ -385,7 +302,7 @@ def _limit(name: str, text: str) -> tuple[str, Guarantee]:
     return own, params.budget_of(name, budget, prefix=f"{own}=")
 
 
-@ledger.command("init", help=_INIT)
+@ledger.command("init")
 @account(required=True)
 @params.unit()
 @params.option(
@@ -403,6 +320,23 @@ def _init(
     as_json: bool,
 ) -> None:
     # Limits on rows are no terms: any will do.
+    r"""Open the account of a dataset before anyone asks about it, and sub-accounts.
+
+    The account keeps its budget and what it protects for good; `unacorda query` then needs no
+    --budget. How many rows of a person a question uses is that question's own (--max-rows), and
+    noted with it. A sub-account, of an analyst or a project, is a limit of its own below it: what
+    is charged there counts in both. Nothing is set aside for it. Where the account is open already,
+    under the same budget and unit, sub-accounts are added.
+
+    Examples:
+      unacorda ledger init --ledger sqlite:///budget.db --dataset visits-2024 \
+          --budget rho=0.5,delta=1e-8 --unit person_id
+      unacorda ledger init --ledger postgresql://office@db/budgets \
+          --dataset visits-2024 --budget epsilon=3 --row \
+          --sub-account ana=epsilon=0.5
+
+    PostgreSQL needs the extra `postgres`. Who may write to the place of a ledger can also spend.
+    """
     unit = params.unit_of(**whose, max_rows=None if whose["row"] else 1)
     account.is_new()
     with opened(account.ledger, must_exist=False) as book:
@@ -412,7 +346,7 @@ def _init(
     _print(found, as_json=as_json)
 
 
-@ledger.command("limit", help=_LIMIT)
+@ledger.command("limit")
 @required_ledger
 @params.option("--dataset", "NAME", "The account.", required=True)
 @params.option("--sub-account name", "NAME", "An analyst or a project.", required=True)
@@ -430,6 +364,17 @@ def _change_limit(
     by: str | None,
     as_json: bool,
 ) -> None:
+    r"""Give a sub-account another limit, or close it. It is an entry, and nothing is refunded.
+
+    The limit may not be below what was spent there. A closed sub-account has what it has spent for
+    its limit; a later limit opens it again.
+
+    Examples:
+      unacorda ledger limit --ledger sqlite:///budget.db --dataset visits-2024 \
+          --sub-account ana --limit epsilon=0.8 --by "privacy office"
+      unacorda ledger limit --ledger sqlite:///budget.db --dataset visits-2024 \
+          --sub-account ana --close
+    """
     expected = "either it or --close"
     demand((limit is None) == close, "--limit", limit, expected=expected)
     budget = None if limit is None else budget_of("--limit", limit)
@@ -439,7 +384,7 @@ def _change_limit(
     _print(found, as_json=as_json)
 
 
-@ledger.command("verify", help=_VERIFY)
+@ledger.command("verify")
 @click.argument(
     "file",
     metavar="[FILE]",
@@ -456,6 +401,19 @@ def _change_limit(
 def _verify(
     *, file: Path | None, ledger: str | None, dataset: str | None, digest: str | None, as_json: bool
 ) -> None:
+    r"""Check hashes and sums, in a ledger or in an export of one account.
+
+    Prints the last digest of each account. Keep it elsewhere, and give it later with --digest: then
+    it also shows if entries were dropped from the end, or all of them were written anew.
+
+    Examples:
+      unacorda ledger verify --ledger sqlite:///budget.db
+      unacorda ledger verify --ledger sqlite:///budget.db --dataset visits-2024 \
+          --digest 0c3f...
+      unacorda ledger verify visits.jsonl
+
+    A ledger that fails ends with code 5.
+    """
     from unacorda.ledger.export import read_export
     from unacorda.ledger.replay import verify_entries
 
@@ -486,10 +444,19 @@ def _verify(
         render.line(f"  last digest: {one['digest'] or 'none yet'}")
 
 
-@ledger.command("export", help=_EXPORT)
+@ledger.command("export")
 @required_ledger
 @params.option("--dataset", "NAME", "The account.", required=True)
 def _export(*, ledger: str, dataset: str) -> None:
+    r"""Print an account with all its entries, as JSON, one object a line.
+
+    The first line is the account; each other one an entry, with all that its hash was made of, so
+    that `unacorda ledger verify FILE` needs nothing else.
+
+    Example:
+      unacorda ledger export --ledger sqlite:///budget.db --dataset visits-2024 \
+          > visits.jsonl
+    """
     from unacorda.ledger.export import export_account
 
     with opened(ledger, must_exist=True) as book:
@@ -498,7 +465,7 @@ def _export(*, ledger: str, dataset: str) -> None:
                 render.raw(line)
 
 
-@ledger.command("show", help=_SHOW)
+@ledger.command("show")
 @required_ledger
 @params.option("--dataset", "NAME", "One account; otherwise all.")
 @params.flag("--verify", "Check hashes and sums.")
@@ -507,6 +474,24 @@ def _export(*, ledger: str, dataset: str) -> None:
 def _show(
     *, ledger: str, dataset: str | None, verify: bool, delta: str | None, as_json: bool
 ) -> None:
+    r"""Show accounts: budget, what is spent and left, and every entry. Changes nothing.
+
+    An entry without an answer is a question whose process ended before the answer was computed: it
+    stays spent. One that was called off before it read anything cost nothing.
+
+    --reprice 1e-6 prices the whole history again, as (epsilon, delta)-DP at that delta: by the
+    numerical accountant, which holds if the noise of every question was settled before the first
+    answer, and by an odometer, which holds always. No budget grows by it.
+
+    Examples:
+      unacorda ledger show --ledger sqlite:///budget.db
+      unacorda ledger show --ledger sqlite:///budget.db --dataset visits-2024 \
+          --verify --json
+
+    --verify checks the hashes that chain the entries, and their sums; a ledger that fails ends with
+    code 5. Who may write the file can also write new hashes: keep the last digest (--json shows it)
+    elsewhere to notice that.
+    """
     with opened(ledger, must_exist=True) as book:
         found = [_stated(book, name, verify=verify) for name in chosen(book, dataset)]
         for one in found if delta is not None else ():

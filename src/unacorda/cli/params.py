@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import functools
+import inspect
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from unacorda.checks import demand, exact, once
+from unacorda.cli.errors import EXIT_CODES
 from unacorda.errors import InvalidParameter
 from unacorda.query.expressions.quoting import identifier
 
@@ -49,8 +51,31 @@ _BUDGETS = "numbers of epsilon, delta, rho and mu, each once"
 _KEYS = "COLUMN=A,B,C, COLUMN=@FILE with one key a line, or @TABLE.csv alone"
 
 
+def _laid_out(text: str) -> str:
+    """A help whose indented lines, as of examples, click leaves as they are."""
+    parts = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(f"\b\n{one}" if "\n  " in f"\n{one}" else one for one in parts)
+
+
+class Verb(click.Command):
+    """A verb, whose help is the docstring of its function and ends with the exit codes."""
+
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self.help = f"{_laid_out(self.help or '')}\n\n{EXIT_CODES}"
+
+
+verb = functools.partial(click.command, cls=Verb)
+
+
 class InOrder(click.Group):
     """Verbs in the order in which they were added, not of the alphabet."""
+
+    command_class = Verb
+
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self.help = _laid_out(self.help or "")
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the verbs."""

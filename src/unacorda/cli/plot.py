@@ -46,7 +46,6 @@ HELP = f"""Draw what mechanisms cost, what was spent, a release, or an attack.
 
 {GRAMMAR}
 
-\b
 Examples:
   unacorda plot tradeoff --output curve.svg "gaussian(noise_multiplier=2) * 4"
   unacorda plot profile --output profile.png \\
@@ -67,7 +66,6 @@ plot = params.InOrder(
     "plot",
     help=HELP,
     short_help="Draw what mechanisms cost, what was spent, a release, an attack.",
-    no_args_is_help=True,
 )
 
 _file = click.argument("file", metavar="FILE", type=params.FILE, help="What is drawn.")
@@ -153,7 +151,7 @@ def _kind(
 
         for option in reversed(every):
             option(command)
-        plot.command(draw.__name__, help=description)(command)
+        plot.command(draw.__name__, cls=click.Command, help=description)(command)
         return draw
 
     return decorate

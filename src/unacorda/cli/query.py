@@ -11,11 +11,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from unacorda.checks import demand, exact
 from unacorda.cli import params, render
-from unacorda.cli.errors import EXIT_CODES, ExitCode, no_account
+from unacorda.cli.errors import ExitCode, no_account
 from unacorda.cli.ledger import PayingAccount, account, accounts, opened
 from unacorda.cli.output import check_target, output, stored
 from unacorda.cli.params import KEPT_SHARE, KEYS_ONCE, SEARCH_SHARE
@@ -32,41 +30,6 @@ if TYPE_CHECKING:
     from unacorda.query.session import Session
     from unacorda.query.sql.postprocess import Select
 
-
-HELP = f"""Answer one SELECT about a table of people, with differential privacy.
-
-The SELECT may hold COUNT, SUM, AVG, MEDIAN, QUANTILE(x, 0.9), STDDEV, CORR, HISTOGRAM and others,
-with WHERE, JOIN, GROUP BY, HAVING, ORDER BY and LIMIT. The table has the name of its file
-(visits.csv is visits; characters other than letters, digits and _ become _), and also the name
-data. --table names several files. A file unacorda.toml can hold DATA, --table and options.
-Write a column name with spaces or special characters in double quotes.
-
-List every value of GROUP BY, with --keys or --columns: values are never read from the data.
-Or let --private-keys find the values that enough people have, which needs a --delta.
-Means, quantiles and variances need public bounds of their columns, with --bounds or --columns; a
-SUM is more accurate with them.
-
-\b
-Examples:
-  unacorda query visits.csv --unit person_id --max-rows 10 --epsilon 1 \\
-      --bounds age=0:120 --keys county=A,B,C \\
-      "SELECT county, AVG(age) AS mean_age FROM visits GROUP BY county"
-  unacorda query people.parquet --row --epsilon 0.5 --explain \\
-      "SELECT COUNT(*) AS n FROM people"
-  unacorda query people.parquet --row --error n=10 \\
-      "SELECT COUNT(*) AS n FROM people"
-  unacorda query visits.csv --unit person_id --max-rows 10 --rho 0.01 \\
-      --ledger sqlite:///budget.db --dataset visits-2024 --budget rho=0.1 \\
-      "SELECT COUNT(*) AS n FROM visits WHERE age >= 65"
-
---max-rows says how many rows of one person may count. --max-rows auto finds a number privately, for
-a tenth of the budget; with --ledger only once per account.
-
-Without --ledger, nothing remembers what was spent. With --ledger, --budget opens the account the
-first time; later leave it out or repeat it. Questions beyond the budget are refused. --sub-account
-also spends from a limit below the account; --limit opens that limit.
-
-{EXIT_CODES}"""
 
 _NO_KEPT = (
     "What share of the rows is kept is not estimated: it can be where --max-rows alone bounds the "
@@ -105,7 +68,7 @@ def _level_weights(_name: str, text: str) -> GivenLevelWeights:
     return "overall" if text.strip() == "overall" else [one.strip() for one in text.split(",")]
 
 
-@click.command(help=HELP, short_help="Answer one SELECT about a table of people.")
+@params.verb(short_help="Answer one SELECT about a table of people.")
 @data("SELECT")
 @params.unit(
     groups=True,
@@ -167,7 +130,38 @@ def query(
     as_json: bool,
     **options: Any,
 ) -> int | None:
-    """The verb; its help is `HELP`. options: level weights and no_kept, as in a question."""
+    r"""Answer one SELECT about a table of people, with differential privacy.
+
+    The SELECT may hold COUNT, SUM, AVG, MEDIAN, QUANTILE(x, 0.9), STDDEV, CORR, HISTOGRAM and
+    others, with WHERE, JOIN, GROUP BY, HAVING, ORDER BY and LIMIT. The table has the name of its
+    file (visits.csv is visits; characters other than letters, digits and _ become _), and also the
+    name data. --table names several files. A file unacorda.toml can hold DATA, --table and options.
+    Write a column name with spaces or special characters in double quotes.
+
+    List every value of GROUP BY, with --keys or --columns: values are never read from the data. Or
+    let --private-keys find the values that enough people have, which needs a --delta. Means,
+    quantiles and variances need public bounds of their columns, with --bounds or --columns; a SUM
+    is more accurate with them.
+
+    Examples:
+      unacorda query visits.csv --unit person_id --max-rows 10 --epsilon 1 \
+          --bounds age=0:120 --keys county=A,B,C \
+          "SELECT county, AVG(age) AS mean_age FROM visits GROUP BY county"
+      unacorda query people.parquet --row --epsilon 0.5 --explain \
+          "SELECT COUNT(*) AS n FROM people"
+      unacorda query people.parquet --row --error n=10 \
+          "SELECT COUNT(*) AS n FROM people"
+      unacorda query visits.csv --unit person_id --max-rows 10 --rho 0.01 \
+          --ledger sqlite:///budget.db --dataset visits-2024 --budget rho=0.1 \
+          "SELECT COUNT(*) AS n FROM visits WHERE age >= 65"
+
+    --max-rows says how many rows of one person may count. --max-rows auto finds a number privately,
+    for a tenth of the budget; with --ledger only once per account.
+
+    Without --ledger, nothing remembers what was spent. With --ledger, --budget opens the account
+    the first time; later leave it out or repeat it. Questions beyond the budget are refused.
+    --sub-account also spends from a limit below the account; --limit opens that limit.
+    """
     wanted = _standard_errors(errors)
     demand(explain or not detail, "--detail", detail, expected="--explain with it")
     if wanted is not None:

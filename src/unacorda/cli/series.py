@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from unacorda.checks import demand
 from unacorda.cli import params, render
-from unacorda.cli.errors import EXIT_CODES
 from unacorda.cli.ledger import PayingAccount, account, opened, required_ledger
 from unacorda.cli.tables import Asked, DataTables, asked, data
 from unacorda.errors import InvalidParameter
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 _HELP = """Ask the same question of a growing table at each step, for one price paid at the start.
 
-\b
 Example:
   unacorda series open visits.csv --unit patient --by seen_on --start 2025-01-01 \\
       --steps 365 --max-steps 10 --name visits-daily --rho 0.5 \\
@@ -34,63 +32,10 @@ Example:
       --until 2025-01-31 --ledger sqlite:///budget.db --dataset visits
 """
 
-_OPEN = f"""Open a series: its whole price is reserved, and nothing is read.
-
-SELECT holds COUNT, COUNT with FILTER, SUM with bounds and COUNT(DISTINCT person) of one table, by
-groups with public keys. A person is protected with all rows that they will ever have: of these the
-first --max-steps steps count, for good, or of each period of --within steps. You promise that rows
-are only added, and that neither --by, the date at which a row became visible, nor the id nor what
-WHERE reads ever changes.
-
-With --explain errors and cost are printed, and nothing is reserved.
-
-\b
-Example:
-  unacorda series open visits.csv --unit patient --by seen_on --start 2025-01-01 \\
-      --steps 365 --max-steps 10 --name visits-daily --rho 0.5 \\
-      --ledger sqlite:///budget.db --dataset visits --budget rho=1 \\
-      "SELECT COUNT(*) AS n FROM visits"
-
-{EXIT_CODES}"""
-
-_SUGGEST = f"""Find how to bind people in a series, by the rows before its start, and pay for it.
-
-A part of the price buys a private histogram of people by number of rows in the --before steps
-before --start. From it follow the noise and the dropped rows of every bound, if people go on as
-before; the one that errs least is printed, with what is left of the price for `series open`.
-
-\b
-Example:
-  unacorda series suggest visits.csv --unit patient --by seen_on --start 2025-01-01 \\
-      --steps 365 --before 30 --rho 0.5 \\
-      --ledger sqlite:///budget.db --dataset visits --budget rho=1 \\
-      "SELECT COUNT(*) AS n FROM visits"
-
-{EXIT_CODES}"""
-
-_ANSWER = f"""Answer all steps of a series up to a day, of the table as it is now. Costs nothing.
-
-What has been answered stands in the ledger and never changes.
-
-\b
-Example:
-  unacorda series answer visits.csv --unit patient --name visits-daily \\
-      --until 2025-01-31 --ledger sqlite:///budget.db --dataset visits
-
-{EXIT_CODES}"""
-
-_SHOW = f"""Show the answers of a series so far. Reads the ledger alone.
-
-\b
-Example:
-  unacorda series show --name visits-daily --ledger sqlite:///budget.db \\
-      --dataset visits --picture visits.svg
-
-{EXIT_CODES}"""
 
 _name = params.option("--name", "NAME", "The name of the series.", required=True)
 
-series = params.InOrder("series", help=_HELP, no_args_is_help=True)
+series = params.InOrder("series", help=_HELP)
 
 
 def _wanted(name: str, text: str) -> tuple[Wanted, ...]:
@@ -157,18 +102,11 @@ _calendar = params.gathered(
 _share = params.number(above=0, below=1)
 
 
-def _asked(verb: Any) -> Any:
-    """What is asked: how many rows of a person count is said by --max-steps."""
-
-    def called(*, asked: Asked, **given: Any) -> Any:
-        if asked.missing.faults:
-            raise asked.missing.error()
-        return verb(asked=asked, **given)
-
-    return asked("SELECT", price="--rho 0.5", max_rows=1)(called)
+_asked = asked("SELECT", price="--rho 0.5", max_rows=1, complete=True)
+"""How many rows of a person count is said by --max-steps."""
 
 
-@series.command("suggest", help=_SUGGEST)
+@series.command("suggest")
 @data("SELECT")
 @_calendar
 @params.option("--before", params.COUNT, "How many steps before --start are read.", required=True)
@@ -183,6 +121,18 @@ def _asked(verb: Any) -> Any:
 @params.json_option
 @_asked
 def _suggest(*, asked: Asked, calendar: Mapping[str, Any], as_json: bool, **given: Any) -> None:
+    r"""Find how to bind people in a series, by the rows before its start, and pay for it.
+
+    A part of the price buys a private histogram of people by number of rows in the --before steps
+    before --start. From it follow the noise and the dropped rows of every bound, if people go on as
+    before; the one that errs least is printed, with what is left of the price for `series open`.
+
+    Example:
+      unacorda series suggest visits.csv --unit patient --by seen_on --start 2025-01-01 \
+          --steps 365 --before 30 --rho 0.5 \
+          --ledger sqlite:///budget.db --dataset visits --budget rho=1 \
+          "SELECT COUNT(*) AS n FROM visits"
+    """
     with asked.paid("series") as (session, budget):
         found = session.suggest_over_time(
             _question(asked, session), budget=budget, **calendar, **given
@@ -207,7 +157,7 @@ def _suggest(*, asked: Asked, calendar: Mapping[str, Any], as_json: bool, **give
     )
 
 
-@series.command("open", help=_OPEN)
+@series.command("open")
 @data("SELECT")
 @_name
 @_calendar
@@ -232,6 +182,22 @@ def _open(
     as_json: bool,
     **given: Any,
 ) -> None:
+    r"""Open a series: its whole price is reserved, and nothing is read.
+
+    SELECT holds COUNT, COUNT with FILTER, SUM with bounds and COUNT(DISTINCT person) of one table,
+    by groups with public keys. A person is protected with all rows that they will ever have: of
+    these the first --max-steps steps count, for good, or of each period of --within steps. You
+    promise that rows are only added, and that neither --by, the date at which a row became visible,
+    nor the id nor what WHERE reads ever changes.
+
+    With --explain errors and cost are printed, and nothing is reserved.
+
+    Example:
+      unacorda series open visits.csv --unit patient --by seen_on --start 2025-01-01 \
+          --steps 365 --max-steps 10 --name visits-daily --rho 0.5 \
+          --ledger sqlite:///budget.db --dataset visits --budget rho=1 \
+          "SELECT COUNT(*) AS n FROM visits"
+    """
     given |= {"budget": asked.request, **calendar}
     with asked.free() as free:
         forecast = free.explain_over_time(_question(asked, free), **given)
@@ -251,7 +217,7 @@ def _open(
         render.line(f"Series {name!r} is open. {_named(asked)}: {left}.")
 
 
-@series.command("answer", help=_ANSWER)
+@series.command("answer")
 @data()
 @_name
 @params.option("--until", "DAY", "The last step to answer; it has ended.", required=True)
@@ -267,6 +233,14 @@ def _answer(
     account: PayingAccount,
     as_json: bool,
 ) -> None:
+    r"""Answer all steps of a series up to a day, of the table as it is now. Costs nothing.
+
+    What has been answered stands in the ledger and never changes.
+
+    Example:
+      unacorda series answer visits.csv --unit patient --name visits-daily \
+          --until 2025-01-31 --ledger sqlite:///budget.db --dataset visits
+    """
     demand(data is not None, "DATA", None, expected="the table as it is now")
     assert data is not None
     whose = data.whose(whose)
@@ -281,13 +255,19 @@ def _answer(
     _print(answers, as_json=as_json)
 
 
-@series.command("show", help=_SHOW)
+@series.command("show")
 @_name
 @required_ledger
 @params.option("--dataset", "NAME", "The account's name.", required=True)
 @params.option("--picture", "FILE", "Draw totals, or what was wanted first, with their bands.")
 @params.json_option
 def _show(*, name: str, ledger: str, dataset: str, picture: str | None, as_json: bool) -> None:
+    r"""Show the answers of a series so far. Reads the ledger alone.
+
+    Example:
+      unacorda series show --name visits-daily --ledger sqlite:///budget.db \
+          --dataset visits --picture visits.svg
+    """
     from unacorda.query.series.answers import read_answers
 
     with opened(ledger, must_exist=True) as book:

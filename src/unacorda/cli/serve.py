@@ -9,25 +9,20 @@ from pathlib import Path
 import click
 
 from unacorda.cli import params, render
-from unacorda.cli.errors import EXIT_CODES
-
-_HELP = f"""Serve datasets to analysts over HTTP, each within a limit of their own.
-
-FILE is a configuration in TOML (docs/reference/configuration.md); `unacorda server example demo`
-writes one that runs. It needs the extra `server`. It ends at SIGTERM, after running questions have
-ended.
-
-\b
-Example:
-  unacorda serve demo/server.toml
-
-{EXIT_CODES}"""
 
 
-@click.command("serve", help=_HELP)
+@params.verb("serve")
 @click.argument("file", metavar="FILE", type=params.FILE)
 def serve(*, file: Path) -> None:
-    """Serve what a configuration names."""
+    """Serve datasets to analysts over HTTP, each within a limit of their own.
+
+    FILE is a configuration in TOML (docs/reference/configuration.md); `unacorda server example
+    demo` writes one that runs. It needs the extra `server`. It ends at SIGTERM, after running
+    questions have ended.
+
+    Example:
+      unacorda serve demo/server.toml
+    """
     from unacorda.server.config import read_config
     from unacorda.server.run import serve as run
 

@@ -17,7 +17,6 @@ import click
 
 from unacorda.checks import demand
 from unacorda.cli import params, render
-from unacorda.cli.errors import EXIT_CODES
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import guarantee_from_json, left_of
 
@@ -28,110 +27,10 @@ if TYPE_CHECKING:
 
 _HELP = """Check a configuration, make tokens, write an example.
 
-\b
 Example:
   unacorda server example demo
 """
 
-_CHECK = f"""Open every dataset of a configuration, and say what analysts would find. Asks nothing.
-
-Limits that differ between the ledger and the file are named: the ledger's count, and
-`unacorda server analyst limit` changes them.
-
-\b
-Example:
-  unacorda server check demo/server.toml
-
-{EXIT_CODES}"""
-
-_ADD = f"""Make a token, and print it this once: the server keeps a hash.
-
-\b
-Example:
-  unacorda server token add demo/server.toml ana --days 30
-
-{EXIT_CODES}"""
-
-_LIST = f"""List tokens: whose they are, when they end, and when they were used.
-
-\b
-Example:
-  unacorda server token list demo/server.toml
-
-{EXIT_CODES}"""
-
-_REVOKE = f"""End a token from the next request on. ID is its middle part.
-
-\b
-Example:
-  unacorda server token revoke demo/server.toml 566f3200d96f
-
-{EXIT_CODES}"""
-
-_ANALYST_ADD = f"""Open a limit for an analyst of a dataset.
-
-\b
-Example:
-  unacorda server analyst add demo/server.toml visits eve rho=0.05
-
-{EXIT_CODES}"""
-
-_ANALYST_LIMIT = f"""Give an analyst another limit, not below what is spent.
-
-\b
-Example:
-  unacorda server analyst limit demo/server.toml visits ana rho=0.2
-
-{EXIT_CODES}"""
-
-_ANALYST_CLOSE = f"""Let an analyst spend nothing more, until a later limit opens it again.
-
-\b
-Example:
-  unacorda server analyst close demo/server.toml visits ben
-
-{EXIT_CODES}"""
-
-_OPENAPI = f"""Print the OpenAPI document of a configuration, JSON.
-
-\b
-Example:
-  unacorda server openapi demo/server.toml
-
-{EXIT_CODES}"""
-
-_ROWS = f"""Find privately how many rows of a person to keep, once, and print the line to write.
-
-A server does not search by itself: it would pay at its start. The ledger keeps what was found, and
-a second search of the same tables is free.
-
-\b
-Example:
-  unacorda server find-max-rows demo/server.toml visits --budget rho=0.01
-
-{EXIT_CODES}"""
-
-_BACKUP = f"""Copy the ledger and the store of a server into a new folder; it may run meanwhile.
-
-Files of SQLite are copied as of one moment, every account is exported as well and verified, and its
-last digest is printed: keep it elsewhere, and `unacorda ledger verify --digest` finds out later
-whether entries were dropped. PostgreSQL databases are copied by their own tools, pg_dump.
-
-\b
-Example:
-  unacorda server backup demo/server.toml /backups/2026-05-01
-
-{EXIT_CODES}"""
-
-_EXAMPLE = f"""Write a configuration with made-up data that runs at once.
-
-\b
-Example:
-  unacorda server example demo
-  unacorda server token add demo/server.toml ana
-  unacorda serve demo/server.toml
-
-{EXIT_CODES}"""
 
 _CONFIGURATION = """\
 # An example with made-up visits. What each line means stands in docs/reference/configuration.md.
@@ -147,9 +46,9 @@ columns = { age = { bounds = [0, 120] }, county = { categories = ["A", "B", "C"]
 analysts = { ana = { rho = 0.1 }, ben = { rho = 0.05 } }
 """
 
-server = params.InOrder("server", help=_HELP, no_args_is_help=True)
-token = params.InOrder("token", help="Tokens of analysts and curators.", no_args_is_help=True)
-analyst = params.InOrder("analyst", help="Limits of analysts.", no_args_is_help=True)
+server = params.InOrder("server", help=_HELP)
+token = params.InOrder("token", help="Tokens of analysts and curators.")
+analyst = params.InOrder("analyst", help="Limits of analysts.")
 server.add_command(token)
 server.add_command(analyst)
 
@@ -201,45 +100,73 @@ def _curate(config: Config, operation: str, **given: Any) -> None:
     render.line(f"{said['analyst']} in {said['dataset']}: {left_of(left, limit)}")
 
 
-@analyst.command("add", help=_ANALYST_ADD)
+@analyst.command("add")
 @_file
 @_dataset
 @_name
 @_limit
 def _analyst_add(*, config: Config, **given: Any) -> None:
+    """Open a limit for an analyst of a dataset.
+
+    Example:
+      unacorda server analyst add demo/server.toml visits eve rho=0.05
+    """
     _curate(config, "add_analyst", **given)
 
 
-@analyst.command("limit", help=_ANALYST_LIMIT)
+@analyst.command("limit")
 @_file
 @_dataset
 @_name
 @_limit
 def _analyst_limit(*, config: Config, **given: Any) -> None:
+    """Give an analyst another limit, not below what is spent.
+
+    Example:
+      unacorda server analyst limit demo/server.toml visits ana rho=0.2
+    """
     _curate(config, "change_limit", **given)
 
 
-@analyst.command("close", help=_ANALYST_CLOSE)
+@analyst.command("close")
 @_file
 @_dataset
 @_name
 def _analyst_close(*, config: Config, **given: Any) -> None:
+    """Let an analyst spend nothing more, until a later limit opens it again.
+
+    Example:
+      unacorda server analyst close demo/server.toml visits ben
+    """
     _curate(config, "close_analyst", **given)
 
 
-@server.command("openapi", help=_OPENAPI)
+@server.command("openapi")
 @_file
 def _openapi(*, config: Config) -> None:
+    """Print the OpenAPI document of a configuration, JSON.
+
+    Example:
+      unacorda server openapi demo/server.toml
+    """
     from unacorda.server.fields import openapi_document
 
     render.as_json(openapi_document(config.public_url))
 
 
-@server.command("find-max-rows", help=_ROWS)
+@server.command("find-max-rows")
 @_file
 @_dataset
 @params.option("--budget", "KIND=X", "What the search may cost, such as rho=0.01.", required=True)
 def _find_max_rows(*, config: Config, dataset: str, budget: str) -> None:
+    """Find privately how many rows of a person to keep, once, and print the line to write.
+
+    A server does not search by itself: it would pay at its start. The ledger keeps what was found,
+    and a second search of the same tables is free.
+
+    Example:
+      unacorda server find-max-rows demo/server.toml visits --budget rho=0.01
+    """
     from unacorda.query.schema.units import auto
     from unacorda.server.service import find_max_rows
 
@@ -263,10 +190,18 @@ def _in_toml(ids: Any) -> str:
     return json.dumps(ids[0] if len(ids) == 1 else ids, ensure_ascii=False)
 
 
-@server.command("check", help=_CHECK)
+@server.command("check")
 @_file
 @params.json_option
 def _check(*, config: Config, as_json: bool) -> None:
+    """Open every dataset of a configuration, and say what analysts would find. Asks nothing.
+
+    Limits that differ between the ledger and the file are named: the ledger's count, and
+    `unacorda server analyst limit` changes them.
+
+    Example:
+      unacorda server check demo/server.toml
+    """
     from unacorda.server.service import Service
 
     with closing(Service(config)) as service:
@@ -299,13 +234,18 @@ def _stated(one: OpenDataset) -> dict[str, Any]:
     }
 
 
-@token.command("add", help=_ADD)
+@token.command("add")
 @_file
 @click.argument("analyst")
 @params.option("--days", "N", "Days until it ends, at most 366.", type=int, default=90)
 @params.option("--note", "TEXT", "For the list of tokens.", default="")
 @params.flag("--curator", "A curator's token.")
 def _add(*, config: Config, analyst: str, days: int, note: str, curator: bool) -> None:
+    """Make a token, and print it this once: the server keeps a hash.
+
+    Example:
+      unacorda server token add demo/server.toml ana --days 30
+    """
     from unacorda.server.store import opened
     from unacorda.server.tokens import make_token
 
@@ -320,10 +260,15 @@ def _note(store: AnswerStore, what: str, about: str) -> None:
     store.add_act(by=_operator(), token="", address="", what=what, dataset="", about=about)
 
 
-@token.command("list", help=_LIST)
+@token.command("list")
 @_file
 @params.json_option
 def _list(*, config: Config, as_json: bool) -> None:
+    """List tokens: whose they are, when they end, and when they were used.
+
+    Example:
+      unacorda server token list demo/server.toml
+    """
     from unacorda.server.store import opened
 
     with opened(config.store) as store:
@@ -348,10 +293,15 @@ def _day(seconds: float | None) -> str:
     return "" if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}"
 
 
-@token.command("revoke", help=_REVOKE)
+@token.command("revoke")
 @_file
 @click.argument("name", metavar="ID")
 def _revoke(*, config: Config, name: str) -> None:
+    """End a token from the next request on. ID is its middle part.
+
+    Example:
+      unacorda server token revoke demo/server.toml 566f3200d96f
+    """
     from unacorda.server.store import opened
 
     with opened(config.store) as store:
@@ -361,11 +311,20 @@ def _revoke(*, config: Config, name: str) -> None:
     render.line(f"{name} is revoked")
 
 
-@server.command("backup", help=_BACKUP)
+@server.command("backup")
 @_file
 @click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path))
 @params.json_option
 def _backup(*, config: Config, folder: Path, as_json: bool) -> None:
+    """Copy the ledger and the store of a server into a new folder; it may run meanwhile.
+
+    Files of SQLite are copied as of one moment, every account is exported as well and verified, and
+    its last digest is printed: keep it elsewhere, and `unacorda ledger verify --digest` finds out
+    later whether entries were dropped. PostgreSQL databases are copied by their own tools, pg_dump.
+
+    Example:
+      unacorda server backup demo/server.toml /backups/2026-05-01
+    """
     from unacorda.server.backup import back_up
 
     found = back_up(config, folder)
@@ -379,9 +338,16 @@ def _backup(*, config: Config, folder: Path, as_json: bool) -> None:
         render.notice(f"the {what} is a PostgreSQL database: copy it with pg_dump")
 
 
-@server.command("example", help=_EXAMPLE)
+@server.command("example")
 @click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path))
 def _example(*, folder: Path) -> None:
+    """Write a configuration with made-up data that runs at once.
+
+    Example:
+      unacorda server example demo
+      unacorda server token add demo/server.toml ana
+      unacorda serve demo/server.toml
+    """
     new = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
     demand(new, "FOLDER", str(folder), expected="a new folder, or an empty one")
     folder.mkdir(parents=True, exist_ok=True)

@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from unacorda.checks import demand
 from unacorda.cli import params, render
-from unacorda.cli.errors import EXIT_CODES, ExitCode
+from unacorda.cli.errors import ExitCode
 from unacorda.cli.ledger import PayingAccount, account, accounts, opened
 from unacorda.cli.missing import Missing
 from unacorda.cli.output import check_target, output, stored_as
@@ -32,30 +30,6 @@ if TYPE_CHECKING:
     from unacorda.synthesis.release import SyntheticTable
     from unacorda.synthesis.rounds import RoundSummary, Watch
 
-HELP = f"""Make synthetic rows that look like those of a table of people, with a measured error.
-
-Tables of counts over few columns are close to the true ones. --report writes a page that shows how
-close. A synthetic row is not a person, and the rows of one person do not belong together.
-The cells of each column are public: the values that --columns lists, or --bins with the edges of
-numbers or dates, or the values of a text. A single number in --bins finds that many bins privately,
-between public bounds. The values of columns that --columns calls text are found privately, too,
-which needs a --delta. Both use a tenth of the budget. Numbers are spread evenly in their bin.
-
-\b
-Examples:
-  unacorda synthesize visits.csv --unit patient --max-rows 3 --epsilon 1 \\
-      --bins age=0,18,40,65,120 --bins county=A,B,C \\
-      --output synthetic.parquet --report report.html
-  unacorda synthesize people.parquet --row --rho 0.1 --bounds income=0:200000 \\
-      --bins income=20 --only income,sex --never "sex = 'M' AND pregnant" \\
-      --output people.csv
-  unacorda synthesize visits.csv --unit patient --max-rows 3 --epsilon 1 \\
-      --bins age=0,18,40,65,120 --only age --explain
-
-The whole budget is spent, even if a run stops early. Without --output the rows are
-printed as CSV. Needs SciPy; .parquet pyarrow; pictures of the report the extra `plots`.
-
-{EXIT_CODES}"""
 
 _CELLS = "COLUMN=EDGES, such as age=0,18,65,120, COLUMN=COUNT, or COLUMN=A,B,C for a text"
 _SEARCHED = (
@@ -112,7 +86,7 @@ def _number(text: str) -> int | float | str:
     return text
 
 
-@click.command(help=HELP, short_help="Make synthetic rows with a measured error.")
+@params.verb(short_help="Make synthetic rows with a measured error.")
 @data()
 @params.unit(
     max_rows="The most rows of one person that count; auto finds the number privately, for a tenth "
@@ -178,7 +152,29 @@ def synthesize(
     as_json: bool,
     **stated: Any,
 ) -> int | None:
-    """The verb; its help is `HELP`. stated: what is synthesized."""
+    r"""Make synthetic rows that look like those of a table of people, with a measured error.
+
+    Tables of counts over few columns are close to the true ones. --report writes a page that shows
+    how close. A synthetic row is not a person, and the rows of one person do not belong together.
+    The cells of each column are public: the values that --columns lists, or --bins with the edges
+    of numbers or dates, or the values of a text. A single number in --bins finds that many bins
+    privately, between public bounds. The values of columns that --columns calls text are found
+    privately, too, which needs a --delta. Both use a tenth of the budget. Numbers are spread evenly
+    in their bin.
+
+    Examples:
+      unacorda synthesize visits.csv --unit patient --max-rows 3 --epsilon 1 \
+          --bins age=0,18,40,65,120 --bins county=A,B,C \
+          --output synthetic.parquet --report report.html
+      unacorda synthesize people.parquet --row --rho 0.1 --bounds income=0:200000 \
+          --bins income=20 --only income,sex --never "sex = 'M' AND pregnant" \
+          --output people.csv
+      unacorda synthesize visits.csv --unit patient --max-rows 3 --epsilon 1 \
+          --bins age=0,18,40,65,120 --only age --explain
+
+    The whole budget is spent, even if a run stops early. Without --output the rows are
+    printed as CSV. Needs SciPy; .parquet pyarrow; pictures of the report the extra `plots`.
+    """
     demand(explain or assuming is None, "--assuming", assuming, expected="--explain with it")
     if assuming is None and explain:
         assuming = asked.data.stand_in

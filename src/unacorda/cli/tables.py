@@ -401,11 +401,12 @@ def asked(
     price: str = "--epsilon 1",
     max_rows: int | str | None = None,
     unpriced: str | None = None,
+    complete: bool = False,
 ) -> Decorator:
     """Give a verb as `asked` what its options say of tables, unit, budget, facts and account.
 
     text: what stands behind DATA; price: how a missing budget is written; max_rows: where they are
-    left out; unpriced: an argument in place of a budget.
+    left out; unpriced: an argument in place of a budget; complete: nothing else can be missing.
     """
 
     def decorate(verb: Any) -> Any:
@@ -420,7 +421,7 @@ def asked(
             unit, request = _terms(data, whose, sought, missing=missing, max_rows=max_rows)
             if named:
                 missing.needed(text, named)
-            if data is None or (named and text is None):
+            if data is None or (named and text is None) or (complete and missing.faults):
                 raise missing.error()
             data.look()
             found = Asked(

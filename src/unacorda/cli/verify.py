@@ -11,43 +11,35 @@ import click
 
 from unacorda.checks import demand
 from unacorda.cli import params, render
-from unacorda.cli.errors import EXIT_CODES, ExitCode
+from unacorda.cli.errors import ExitCode
 from unacorda.cli.ledger import dataset_option, ledger_option, opened
 
 _MOST_BYTES = 1 << 28
 
-HELP = f"""Recompute question, event and price of a release, without the data.
 
-FILE is what `unacorda query` or `unacorda describe` wrote with --output FILE.json or --json, or
-what `to_json()` of a release, a batch or a description gives in Python. For several releases, each
-has a line. The question is rebuilt from what the file states. Its digest, its noise
-and its price are recomputed, and each is compared with the file. With
---ledger, the entry of this question is checked too: its digest, salt, event, charge and
-request, and that it was answered.
-
-No file can prove that the engine ran this question on those data, that the noise was drawn fairly,
-or that no released value was changed. The output says so.
-
-\b
-Examples:
-  unacorda verify answer.json
-  unacorda verify answer.json --ledger sqlite:///budget.db --json
-
-The exit code is 1 if anything differs, 2 if FILE is no release, 5 if the ledger cannot be used.
-
-{EXIT_CODES}"""
-
-
-@click.command(
-    help=HELP,
-    short_help="Recompute question, event and price of a release, without the data.",
-)
+@params.verb(short_help="Recompute question, event and price of a release, without the data.")
 @click.argument("file", metavar="FILE", type=params.FILE, help="A release as JSON.")
 @ledger_option
 @dataset_option
 @params.json_option
 def verify(*, file: Path, ledger: str | None, dataset: str | None, as_json: bool) -> int | None:
-    """The verb; its help is `HELP`."""
+    """Recompute question, event and price of a release, without the data.
+
+    FILE is what `unacorda query` or `unacorda describe` wrote with --output FILE.json or --json, or
+    what `to_json()` of a release, a batch or a description gives in Python. For several releases,
+    each has a line. The question is rebuilt from what the file states. Its digest, its noise and
+    its price are recomputed, and each is compared with the file. With --ledger, the entry of this
+    question is checked too: its digest, salt, event, charge and request, and that it was answered.
+
+    No file can prove that the engine ran this question on those data, that the noise was drawn
+    fairly, or that no released value was changed. The output says so.
+
+    Examples:
+      unacorda verify answer.json
+      unacorda verify answer.json --ledger sqlite:///budget.db --json
+
+    The exit code is 1 if anything differs, 2 if FILE is no release, 5 if the ledger cannot be used.
+    """
     from unacorda.query.results.record import NOT_SHOWN, verify_record
 
     expected = "--ledger with it, which keeps the account"
