@@ -18,6 +18,7 @@ import numpy as np
 from unacorda import plots
 from unacorda.errors import MissingExtra
 from unacorda.privacy.events.promises import Pure
+from unacorda.query.expressions import markup
 from unacorda.synthesis.domain import BinnedColumn, CategoryColumn
 
 if TYPE_CHECKING:
@@ -31,19 +32,10 @@ _NORMAL, _LAPLACE = 1.96, 2.12  # standard deviations that hold 95% of a law
 _MEASURED, _DRAWN = "measured, with noise", "synthetic rows"
 _NO_PICTURES: Final = "Pictures are left out: they need <code>pip install 'unacorda[plots]'</code>."
 _STYLE: Final = """
-:root { color-scheme: light dark; --ink: #1c2430; --soft: #5b6675; --line: #d8dde4;
-  --paper: #ffffff; --bar: #3b6fb6; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e8ecf1; --soft: #a3adba; --line: #39424e;
-  --paper: #161b22; --bar: #6c9fe0; } }
-body { margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: var(--ink);
-  background: var(--paper); font: 16px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.6rem; margin: 0 0 .4rem; } h2 { font-size: 1.25rem; margin: 0 0 .3rem; }
 h3 { font-size: 1rem; margin: 1rem 0 .2rem; overflow-wrap: anywhere; }
-p, ul { margin: .3rem 0 .6rem; } .soft { color: var(--soft); }
-section { border-top: 1px solid var(--line); padding: 1rem 0; }
-.wide { overflow-x: auto; } table { border-collapse: collapse; }
-td, th { text-align: left; vertical-align: top; padding: .15rem 1.2rem .15rem 0; }
-th { font-weight: 600; overflow-wrap: break-word; }
+p, ul { margin: .3rem 0 .6rem; } .wide { overflow-x: auto; } th { overflow-wrap: break-word; }
+td, th { vertical-align: top; padding: .15rem 1.2rem .15rem 0; }
 .numbers td { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 .numbers thead th + th { text-align: right; } .numbers td:has(.bar) { text-align: left; }
 .columns { display: grid; gap: 0 2rem; align-items: start;
@@ -54,6 +46,11 @@ th { font-weight: 600; overflow-wrap: break-word; }
 img { display: block; max-width: 100%; height: auto; background: #ffffff; border-radius: 4px; }
 summary { cursor: pointer; color: var(--soft); }
 """
+_RELEASED: Final = (
+    "These rows look like those of a table of people, within a budget of differential privacy. "
+    "Everything on this page is released: it was measured with noise, or computed from what was. "
+    "No exact count of the table is on it."
+)
 _NOT: Final = """
 The rows are not people. Each is drawn from a model of noisy counts; none is a row of the table,
 and rows of one person do not belong together. Ids are not synthesized.
@@ -94,28 +91,16 @@ def report_page(synthetic: SyntheticTable, facts: Sequence[tuple[str, str]]) -> 
         ("rows of the table", f"about {synthetic.row_count:,.0f}, a count with noise"),
         *facts,
     ]
-    parts = [_facts(first), _errors(synthetic), _pictures(synthetic), _measurements(synthetic)]
+    parts = [
+        markup.facts(first),
+        f"<p>{_RELEASED}</p>",
+        _errors(synthetic),
+        _pictures(synthetic),
+        _measurements(synthetic),
+    ]
     limits = "".join(f"<li>{html.escape(text)}</li>" for text in _NOT.strip().split("\n\n"))
     parts.append(_section("What the rows are not", f"<ul>{limits}</ul>"))
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Synthetic rows</title><style>{_STYLE}</style></head><body>"
-        f"<h1>Synthetic rows</h1>{''.join(parts)}</body></html>\n"
-    )
-
-
-def _facts(facts: Sequence[tuple[str, str]]) -> str:
-    said = (
-        "These rows look like those of a table of people, within a budget of differential "
-        "privacy. Everything on this page is released: it was measured with noise, or computed "
-        "from what was. No exact count of the table is on it."
-    )
-    lines = "".join(
-        f'<tr><th scope="row">{html.escape(name)}</th><td>{html.escape(value)}</td></tr>'
-        for name, value in facts
-    )
-    return f"<table>{lines}</table><p>{said}</p>"
+    return markup.page("Synthetic rows", parts, style=_STYLE)
 
 
 def _errors(synthetic: SyntheticTable) -> str:

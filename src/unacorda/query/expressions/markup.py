@@ -9,6 +9,17 @@ from collections.abc import Iterable, Sequence
 
 from unacorda.query.expressions.quoting import escape
 
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1c2430; --soft: #5b6675; --line: #d8dde4;
+  --paper: #ffffff; --bar: #3b6fb6; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e8ecf1; --soft: #a3adba; --line: #39424e;
+  --paper: #161b22; --bar: #6c9fe0; } }
+body { margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: var(--ink);
+  background: var(--paper); font: 16px/1.5 system-ui, sans-serif; }
+.soft { color: var(--soft); } section { border-top: 1px solid var(--line); padding: 1rem 0; }
+table { border-collapse: collapse; } td, th { text-align: left; } th { font-weight: 600; }
+"""
+
 
 def text(value: object) -> str:
     """Escape a text for HTML, and the control characters in it.
@@ -17,6 +28,16 @@ def text(value: object) -> str:
     '&lt;b&gt;a &amp; b&lt;/b&gt;'
     """
     return html.escape(escape(str(value)))
+
+
+def page(title: str, parts: Iterable[str], *, style: str) -> str:
+    """Write a page that needs no other file. parts: HTML below its title; style: more CSS."""
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{text(title)}</title><style>{_STYLE}{style}</style></head><body>"
+        f"<h1>{text(title)}</h1>{''.join(parts)}</body></html>\n"
+    )
 
 
 def heading(value: object) -> str:

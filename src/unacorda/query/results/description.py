@@ -96,19 +96,11 @@ _WIDTH, _HEIGHT, _LINE = 560, 160, 22  # of pictures, and of a line of a bar cha
 _NAMES = 180  # pixels for the names of bars
 _LEFT = 64  # and for the numbers of an axis
 _STYLE = """
-:root { color-scheme: light dark; --ink: #1c2430; --soft: #5b6675; --line: #d8dde4;
-  --paper: #ffffff; --bar: #3b6fb6; --whisker: #1c2430; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e8ecf1; --soft: #a3adba; --line: #39424e;
-  --paper: #161b22; --bar: #6c9fe0; --whisker: #e8ecf1; } }
-body { margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: var(--ink);
-  background: var(--paper); font: 16px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.6rem; margin-bottom: .2rem; } h2 { font-size: 1.15rem; margin: 0; }
-p { margin: .3rem 0; } .soft { color: var(--soft); }
-section { border-top: 1px solid var(--line); padding: 1rem 0; }
-table { border-collapse: collapse; } td, th { text-align: left; padding: .1rem 1.2rem .1rem 0; }
-th { font-weight: 600; } svg { max-width: 100%; height: auto; margin-top: .5rem; }
+p { margin: .3rem 0; } td, th { padding: .1rem 1.2rem .1rem 0; }
+svg { max-width: 100%; height: auto; margin-top: .5rem; }
 svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }
-.bar { fill: var(--bar); } .whisker, .axis { stroke: var(--whisker); stroke-width: 1; }
+.bar { fill: var(--bar); } .whisker, .axis { stroke: var(--ink); stroke-width: 1; }
 .axis { stroke: var(--line); }
 """
 _ABOUT = (
@@ -359,7 +351,6 @@ class Description:
         str
             HTML that refers to no other file.
         """
-        title = html.escape(f"A first look at {self.table}")
         facts = [
             ("people", _rounded(self.people)),
             ("rows", _rounded(self.rows)),
@@ -367,20 +358,15 @@ class Description:
             ("spent", self.costs),
             ("account", left_of(self.remaining, self.budget)),
         ]
-        warning = (
-            "<p><strong>The noise came from a seed: this page protects no one.</strong></p>"
-            if self.reproducible
-            else ""
-        )
-        return (
-            f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-            f'<meta name="viewport" content="width=device-width, initial-scale=1">'
-            f"<title>{title}</title><style>{_STYLE}</style></head><body>"
-            f"<h1>{title}</h1>{warning}{markup.facts(facts)}"
-            f'<p class="soft">{html.escape(" ".join(filter(None, (_READING, self.warning))))}</p>'
-            f"{_rows_section(self.rows_each)}"
-            f"{''.join(map(_section, self.columns))}</body></html>\n"
-        )
+        seeded = "<p><strong>The noise came from a seed: this page protects no one.</strong></p>"
+        parts = [
+            seeded if self.reproducible else "",
+            markup.facts(facts),
+            f'<p class="soft">{html.escape(" ".join(filter(None, (_READING, self.warning))))}</p>',
+            _rows_section(self.rows_each),
+            *map(_section, self.columns),
+        ]
+        return markup.page(f"A first look at {self.table}", parts, style=_STYLE)
 
     def _repr_html_(self) -> str:
         return self.to_html()
