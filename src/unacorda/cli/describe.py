@@ -73,10 +73,8 @@ def describe(
     """
     from unacorda.query.describe import choose_columns
 
-    if html is not None:
-        check_target(html, "page", overwrite=overwrite)
-    if output is not None:
-        check_target(output, "record", overwrite=overwrite)
+    check_target(html, "page", overwrite=overwrite)
+    check_target(output, "record", overwrite=overwrite)
     table, chosen = asked.data.name, {"only": only or (), "skip": skip or ()}
     if only or skip:  # a column that there is not is refused before anything is paid
         with asked.free() as free:

@@ -9,7 +9,7 @@ import io
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from unacorda.checks import demand
 from unacorda.cli.params import FILE, Decorator, flag, option
@@ -23,13 +23,15 @@ if TYPE_CHECKING:
     from unacorda.synthesis.release import SyntheticTable
 
 
-_ENDINGS = {
-    "table": (".csv", ".json", ".parquet"),
-    "record": (".json",),
-    "page": (".html", ".htm"),
-    "report": (".html", ".htm"),
+_PAGES = (".html", ".htm")
+_TARGETS = {
+    "table": ("--output", (".csv", ".json", ".parquet")),
+    "record": ("--output", (".json",)),
+    "picture": ("--output", (".svg", ".png", ".pdf")),
+    "page": ("--html", _PAGES),
+    "report": ("--report", _PAGES),
 }
-_OPTIONS = {"page": "--html", "report": "--report"}
+"""By what is written, its option and the endings of its file."""
 
 
 def output(description: str, *, replaces: str = "--output") -> Decorator:
@@ -39,18 +41,17 @@ def output(description: str, *, replaces: str = "--output") -> Decorator:
     return lambda verb: target(overwrite(verb))
 
 
-def check_target(
-    path: Path, kind: Literal["table", "record", "page", "report"], *, overwrite: bool
-) -> None:
-    """Find out before anything is spent whether the answer can be stored.
+def check_target(path: Path | None, kind: str, *, overwrite: bool) -> None:
+    """Find out before anything is spent whether the answer can be stored, where it is to be.
 
-    kind: a release as a table, the record of a look, a page of it, or a report. Raises
-    InvalidParameter for another ending, a folder that is not there or not writable and, without
-    `overwrite`, a file that is; MissingExtra where Parquet needs pyarrow.
+    kind: of `_TARGETS`. Raises InvalidParameter for another ending, a folder that is not there or
+    not writable and, without `overwrite`, a file that is; MissingExtra where Parquet needs pyarrow.
     """
-    option = _OPTIONS.get(kind, "--output")
-    known = path.suffix.lower() in _ENDINGS[kind]
-    demand(known, option, str(path), expected=f"a file in {', '.join(_ENDINGS[kind])}")
+    if path is None:
+        return
+    option, endings = _TARGETS[kind]
+    known = path.suffix.lower() in endings
+    demand(known, option, str(path), expected=f"a file in {', '.join(endings)}")
     fits = not path.is_dir() and path.parent.is_dir() and os.access(path.parent, os.W_OK)
     expected = "a file in a folder that exists and can be written to"
     demand(fits, option, str(path), expected=expected)
@@ -101,7 +102,7 @@ def write(content: bytes, path: Path) -> None:
 def _content(answer: Any, ending: str) -> bytes:
     if ending == ".json":
         return f"{answer.to_json()}\n".encode()
-    if ending in _ENDINGS["page"]:
+    if ending in _PAGES:
         return str(answer.to_html()).encode()
     if ending == ".parquet":
         sink = io.BytesIO()

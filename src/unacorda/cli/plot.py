@@ -22,6 +22,7 @@ from unacorda.cli.account import GRAMMAR, check_neighbors
 from unacorda.cli.audit import read_scores
 from unacorda.cli.errors import EXIT_CODES
 from unacorda.cli.ledger import chosen, dataset_option, ledger_option, opened
+from unacorda.cli.output import check_target
 from unacorda.errors import InvalidParameter
 from unacorda.extras import require
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from unacorda.privacy.events import Event
     from unacorda.privacy.neighbors import Neighbors
 
-_ENDINGS = (".svg", ".png", ".pdf")
 _POINTS = 25
 _NEAR_ZERO = tuple(10 ** (-k / 6) / _POINTS for k in range(1, 19))
 """False-alarm rates down to 4e-5, where trade-off curves are steepest."""
@@ -126,12 +126,7 @@ def _kind(
             as_json: bool,
             **given: Any,
         ) -> None:
-            known = output.suffix.lower() in _ENDINGS
-            expected = f"a name that ends with {', '.join(_ENDINGS)}"
-            demand(known, "--output", str(output), expected=expected)
-            there = output.parent.is_dir()
-            demand(there, "--output", str(output), expected="an existing folder")
-            demand(not output.is_dir(), "--output", str(output), expected="a file, not a folder")
+            check_target(output, "picture", overwrite=True)
             require("matplotlib", extra="plots")
             with render.working("Drawing ...", quiet=as_json):
                 drawn = _of_events(draw, **given) if of_events else draw(**given)

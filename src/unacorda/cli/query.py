@@ -187,8 +187,7 @@ def query(
         if explain:
             _explain(question, detail=detail, as_json=as_json)
             return None
-        if output is not None:
-            check_target(output, "table", overwrite=overwrite)
+        check_target(output, "table", overwrite=overwrite)
         release, searched = _answered(question)
     except InvalidParameter as fault:  # raised before anything is spent
         if fault.lacks is None:

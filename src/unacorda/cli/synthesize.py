@@ -194,9 +194,8 @@ def synthesize(
             render.notice(_SEARCHED.format(rows=known.unit.limits["max_rows"]))
         print_free(assuming)
         return None
-    for path, kind in ((output, "table"), (report, "report")):
-        if path is not None:
-            check_target(path, kind, overwrite=overwrite)  # type: ignore[arg-type]  # literals
+    check_target(output, "table", overwrite=overwrite)
+    check_target(report, "report", overwrite=overwrite)
     with asked.paid("table") as (session, spends):
         made = session.evaluate(wanted.plan(session, watch=_watch()), budget=spends)
         protects = str(session.table(wanted.table).unit)
