@@ -120,8 +120,8 @@ _CODES: dict[type[Exception], ExitCode] = {
 }
 
 _OPTIONS = {
-    *("delimiter", "error", "ledger", "level_weights", "max_groups", "max_rows"),
-    *("max_rows_per_group", "unit"),
+    *("bins", "delimiter", "error", "ledger", "level_weights", "max_groups", "max_rows"),
+    *("max_rows_per_group", "never", "rows", "unit", "workload"),
 }
 """Arguments in Python that are options under the same name."""
 

@@ -36,7 +36,6 @@ _SEARCHED = (
     "finding how many rows of a person to keep comes first, for a tenth of the budget. This is "
     "explained for {rows:,}, the most that can be found: with fewer there is less noise."
 )
-_OPTIONS = ("bins", "workload", "never", "rows")
 
 
 def _bins(texts: Sequence[str]) -> dict[str, Cells]:
@@ -182,10 +181,7 @@ def synthesize(
     known = asked.unsearched
     with asked.free() as free:
         plan = wanted.plan(free, missing=asked.missing)
-        try:
-            forecast = free.explain(plan, budget=known.request, assuming=assumed(assuming))
-        except InvalidParameter as fault:
-            raise _named(fault) from None
+        forecast = free.explain(plan, budget=known.request, assuming=assumed(assuming))
     if explain:
         render.lines(forecast)
         if asked.account is not None:
@@ -275,17 +271,14 @@ class _Wanted:
         demand(not unknown, "--bins", ", ".join(unknown), expected="synthesized columns")
         if missing is not None:
             self._check_cells(start, columns, missing)
-        try:
-            return start.synthesize(
-                columns,
-                bins=self.bins,
-                workload=int(self.workload),
-                never=self.never,
-                rows=self.rows,
-                watch=watch,
-            )
-        except InvalidParameter as fault:
-            raise _named(fault) from None
+        return start.synthesize(
+            columns,
+            bins=self.bins,
+            workload=int(self.workload),
+            never=self.never,
+            rows=self.rows,
+            watch=watch,
+        )
 
     def _check_cells(self, start: Query, columns: Sequence[str], missing: Missing) -> None:
         """Raise InvalidParameter with all columns whose cells are not known."""
@@ -326,12 +319,6 @@ def _of_bins(fault: InvalidParameter, name: str) -> InvalidParameter:
         return fault
     expected = f"edges that increase, such as {name}=0,18,65,120; a count alone needs public "
     return InvalidParameter("--bins", name, expected=f"{expected}bounds, --bounds {name}=LOW:HIGH")
-
-
-def _named(fault: InvalidParameter) -> InvalidParameter:
-    """The same of the option that gave the argument."""
-    known = fault.argument in _OPTIONS
-    return fault.about(f"--{fault.argument}", fault.value) if known else fault
 
 
 def _print_left(account: PayingAccount, known: Asked) -> None:
