@@ -21,7 +21,7 @@ from unacorda.addresses import shown
 from unacorda.checks import demand
 from unacorda.cli import params, render
 from unacorda.cli.errors import Invocation, no_account
-from unacorda.cli.params import Decorator, budget_of, gathered
+from unacorda.cli.params import Decorator, gathered
 from unacorda.errors import InvalidParameter, LedgerFailed, LedgerMismatch
 from unacorda.privacy.guarantees import guarantee_from_json, left_of
 
@@ -110,9 +110,9 @@ class PayingAccount:
         *,
         ledger: str | None,
         dataset: str | None,
-        budget: str | Guarantee | None,
+        budget: Guarantee | None,
         sub_account: str | None = None,
-        limit: str | Guarantee | None = None,
+        limit: Guarantee | None = None,
         **notes: str | None,
     ) -> PayingAccount | None:
         """What the options say, None without a ledger; notes: analyst and purpose.
@@ -124,7 +124,7 @@ class PayingAccount:
             kept = {"budget": budget, "dataset": dataset, "sub-account": sub_account}
             for option, value in {**kept, "limit": limit, **notes}.items():
                 expected = "--ledger with it, which keeps the account"
-                demand(value is None, f"--{option}", value, expected=expected)
+                demand(value is None, f"--{option}", str(value), expected=expected)
             return None
         name = dataset or ""
         expected = "--dataset, the account's name in the ledger"
@@ -140,9 +140,9 @@ class PayingAccount:
         found = cls(
             ledger=ledger,
             dataset=name,
-            budget=budget_of("--budget", budget) if isinstance(budget, str) else budget,
+            budget=budget,
             sub_account=sub_account,
-            limit=budget_of("--limit", limit) if isinstance(limit, str) else limit,
+            limit=limit,
             notes=notes,
         )
         context = click.get_current_context(silent=True)
@@ -155,16 +155,14 @@ class PayingAccount:
         nothing = f"Nothing was charged to account {self.dataset!r}."
         if self.dataset not in accounts(self.ledger):
             return nothing
+        from unacorda.ledger.pricing import standing
+
         with opened(self.ledger, must_exist=True) as book:
-            entries = book.entries(self.dataset)
-        voided = {entry.reservation for entry in entries if entry.state == "voided"}
-        charges = [
-            guarantee_from_json(entry.charge)
-            for entry in entries
-            if entry.state == "reserved"
-            and entry.reservation not in voided
-            and datetime.fromisoformat(entry.time) >= began
-        ]
+            charges = [
+                guarantee_from_json(entry.charge)
+                for entry in standing(book.entries(self.dataset))
+                if datetime.fromisoformat(entry.time) >= began
+            ]
         if not charges:
             return nothing
         first, *others = charges
@@ -262,7 +260,9 @@ ledger_option = params.option(
 )
 dataset_option = params.option("--dataset", "NAME", "The account in the ledger.")
 _BUDGET = params.option(
-    "--budget", "KIND=X", "The account's whole budget, such as epsilon=3 or rho=0.5,delta=1e-8."
+    "--budget",
+    params.BUDGET,
+    "The account's whole budget, such as epsilon=3 or rho=0.5,delta=1e-8.",
 )
 
 
@@ -286,7 +286,7 @@ def account(*, notes: bool = False, required: bool = False) -> Decorator:
             ),
             params.option(
                 "--limit",
-                "KIND=X",
+                params.BUDGET,
                 "The limit of --sub-account, such as epsilon=0.5: opens it; later omitted "
                 "or equal.",
             ),
@@ -350,7 +350,7 @@ def _init(
 @required_ledger
 @params.option("--dataset", "NAME", "The account.", required=True)
 @params.option("--sub-account name", "NAME", "An analyst or a project.", required=True)
-@params.option("--limit", "KIND=X", "The new limit, such as epsilon=0.8.")
+@params.option("--limit", params.BUDGET, "The new limit, such as epsilon=0.8.")
 @params.flag("--close", "Let it spend nothing more.")
 @params.option("--by", "NAME", "Who does so, noted with the entry.")
 @params.json_option
@@ -359,7 +359,7 @@ def _change_limit(
     ledger: str,
     dataset: str,
     name: str,
-    limit: str | None,
+    limit: Guarantee | None,
     close: bool,
     by: str | None,
     as_json: bool,
@@ -376,10 +376,9 @@ def _change_limit(
           --sub-account ana --close
     """
     expected = "either it or --close"
-    demand((limit is None) == close, "--limit", limit, expected=expected)
-    budget = None if limit is None else budget_of("--limit", limit)
+    demand((limit is None) == close, "--limit", limit and str(limit), expected=expected)
     with opened(ledger, must_exist=True) as book:
-        book.change_limit(dataset, name, budget, by=by)
+        book.change_limit(dataset, name, limit, by=by)
         found = _stated(book, dataset, verify=False)
     _print(found, as_json=as_json)
 

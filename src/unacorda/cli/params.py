@@ -263,6 +263,9 @@ def budget_of(name: str, text: str, *, prefix: str = "") -> Guarantee:
     return guarantee_of(numbers, name)
 
 
+BUDGET = Read(budget_of, "KIND=X")
+
+
 def _count(name: str, text: str) -> int:
     whole = text.strip().isdecimal() and len(text) <= _LONGEST_COUNT and int(text) >= 1
     demand(whole, name, text, expected="a whole number, 1 or above")

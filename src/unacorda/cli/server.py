@@ -21,6 +21,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import guarantee_from_json, left_of
 
 if TYPE_CHECKING:
+    from unacorda.privacy.guarantees import Guarantee
     from unacorda.server.config import Config
     from unacorda.server.service import OpenDataset
     from unacorda.server.store import AnswerStore
@@ -157,8 +158,10 @@ def _openapi(*, config: Config) -> None:
 @server.command("find-max-rows")
 @_file
 @_dataset
-@params.option("--budget", "KIND=X", "What the search may cost, such as rho=0.01.", required=True)
-def _find_max_rows(*, config: Config, dataset: str, budget: str) -> None:
+@params.option(
+    "--budget", params.BUDGET, "What the search may cost, such as rho=0.01.", required=True
+)
+def _find_max_rows(*, config: Config, dataset: str, budget: Guarantee) -> None:
     """Find privately how many rows of a person to keep, once, and print the line to write.
 
     A server does not search by itself: it would pay at its start. The ledger keeps what was found,
@@ -172,7 +175,7 @@ def _find_max_rows(*, config: Config, dataset: str, budget: str) -> None:
 
     known = ", ".join(config.datasets)
     demand(dataset in config.datasets, "DATASET", dataset, expected=f"one of {known}")
-    search = auto(budget=params.budget_of("--budget", budget))
+    search = auto(budget=budget)
     settings = config.datasets[dataset]
     found = find_max_rows(settings, config, search)
     person = _in_toml(settings.unit["person"])
