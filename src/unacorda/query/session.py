@@ -385,7 +385,11 @@ class Session:
         if isinstance(query, Synthesis):
             given = {"weights": weights, "errors": errors, "kept": kept}
             _check_alone(given | {"keys": keys, "level_weights": level_weights})
-            return self._foreseen(query, budget, assuming)
+            from unacorda.query.synthesize import foresee
+
+            self._admission.check(query.query)
+            request_price(budget, self.budget)  # refuses a budget of another unit
+            return foresee(query, budget=budget, assuming=assuming)
         together, _, budget = read_request(
             self._context,
             query,
@@ -509,7 +513,10 @@ class Session:
         if isinstance(query, Synthesis):
             given = {"weights": weights, "errors": errors, "kept": kept, "assuming": assuming}
             _check_alone(given | {"keys": keys, "level_weights": level_weights, "keep": keep})
-            return self._synthesized(query, budget)
+            from unacorda.query.synthesize import synthesize_rows
+
+            self._check_alive()
+            return synthesize_rows(self._context, query, budget=budget)
         expected = "a function of one argument, which stores what is released"
         checks.demand(keep is None or callable(keep), "keep", keep, expected=expected)
         alone = errors is None and assuming is not None
@@ -546,7 +553,7 @@ class Session:
         return kept_answers[0]
 
     def best_limits(self, query: Query, *, budget: Guarantee) -> int | None:
-        """Return the `max_rows` that a question about the session's only table would get.
+        """Return the `max_rows` that a question would get.
 
         Parameters
         ----------
@@ -561,10 +568,8 @@ class Session:
             None if the session has found no histogram of people by number of rows, or if no bound
             can drop rows.
         """
-        found, search = tuple(self._histograms.values()), getattr(self.unit, "search", None)
-        if search is None or len(found) != 1 or not (query.drops_rows and query.bounded_by_rows):
-            return None
-        return best_bound(errors_by_bound(query, budget, found[0]), most=search.most)
+        chosen = bounded(query, budget, self._histograms)
+        return None if chosen is query else chosen.unit.limits["max_rows"]
 
     def suggest_bounds(
         self,
@@ -611,8 +616,7 @@ class Session:
             As `evaluate`.
         """
         check_single(query)
-        part = checks.exact("share", share)
-        checks.demand(0 < part < 1, "share", share, expected="a part of the budget, such as 0.1")
+        part = _share_of(share)
         together, _, budget = read_request(
             self._context, query, budget, assuming=None, keys=keys, level_weights=level_weights
         )
@@ -620,8 +624,7 @@ class Session:
         check_suggestible(one)
         rest = budget * (1 - part)
         PricedBatch.of(together, rest, self.budget)  # refuses what could not be asked with it
-        check_affordable(request_price(budget, self.budget), self.remaining, self._dataset)
-        (release,) = self._answered(QueryBatch.alone(rows_question(one)), budget * part)
+        release = self._searched(rows_question(one), budget, part)
         assert release.kept is not None
         histogram = release.kept.histogram
         expected = errors_by_bound(one, rest, histogram)
@@ -772,7 +775,7 @@ class Session:
         """
         from unacorda.query.describe import describe
 
-        check_affordable(request_price(budget, self.budget), self.remaining, self._dataset)
+        self._check_affordable(budget)
         changes = {"_limits": QuestionLimits(), "searches": self.searches}
         asking = self._child(self._ledger, **changes)
         return describe(asking, table, budget=budget, only=only, skip=skip, progress=progress)
@@ -987,16 +990,14 @@ class Session:
 
         steps = checks.positive_integer(before=before)
         checks.demand(steps <= 10_000, "before", before, expected="at most 10,000 steps")
-        part = checks.exact("share", share)
-        checks.demand(0 < part < 1, "share", share, expected="a part of the budget, such as 0.1")
+        part = _share_of(share)
         expected = "a session whose unit is unacorda.Person('id', max_rows=...)"
         checks.demand(isinstance(self.unit, Person), "query", query, expected=expected)
         one = OverTime(max_steps=1)
         choices = {"person": one, "kept": None, "budget": budget, **_STEPS, **asked}
         plan = self._series_plan(query, **choices)
         earlier, rest = earlier_rows(plan, before=steps), budget * (1 - part)
-        check_affordable(request_price(budget, self.budget), self.remaining, self._dataset)
-        (release,) = self._answered(QueryBatch.alone(earlier), budget * part)
+        release = self._searched(earlier, budget, part)
         assert release.kept is not None
         expected_errors = errors_of_bounds(plan, rest, release.kept.histogram, before=steps)
         best = min(expected_errors, key=lambda one: one.error)
@@ -1063,11 +1064,8 @@ class Session:
         ...     len(release), session.remaining
         (1, PureDP(epsilon=0.5))
         """
-        query, select = self.read_sql(text, keys=keys, level_weights=level_weights)
-        query = bounded(query, budget, self._histograms)
-        query = query if kept is None else query.with_kept(kept)
-        (release,) = self._answered(QueryBatch.alone(query), budget)
-        return arranged(release, select)
+        checks.demand(isinstance(text, str), "sql", type(text).__name__, expected="a text (str)")
+        return self.evaluate(text, budget=budget, keys=keys, level_weights=level_weights, kept=kept)
 
     def read_sql(
         self, text: str, *, keys: GivenKeys = None, level_weights: GivenLevelWeights = None
@@ -1368,22 +1366,15 @@ class Session:
                 "in memory: both would spend it. Use ledger='sqlite:///budget.db'."
             )
 
-    def _foreseen(
-        self, asked: Synthesis[Query], budget: Guarantee, assuming: Assume | None
-    ) -> SynthesisForecast:
-        """The noise of a synthetic table; reads no data."""
-        from unacorda.query.synthesize import foresee
+    def _check_affordable(self, budget: Guarantee) -> None:
+        """Raise BudgetExceeded where less is left than a budget."""
+        check_affordable(request_price(budget, self.budget), self.remaining, self._dataset)
 
-        self._admission.check(asked.query)
-        request_price(budget, self.budget)  # refuses a budget of another unit
-        return foresee(asked, budget=budget, assuming=assuming)
-
-    def _synthesized(self, asked: Synthesis[Query], budget: Guarantee) -> SyntheticTable:
-        """A synthetic table, paid for."""
-        from unacorda.query.synthesize import synthesize_rows
-
-        self._check_alive()
-        return synthesize_rows(self._context, asked, budget=budget)
+    def _searched(self, histogram: Query, budget: Guarantee, part: Fraction) -> Release:
+        """A histogram of rows for a part of a budget that the account must have."""
+        self._check_affordable(budget)
+        (release,) = self._answered(QueryBatch.alone(histogram), budget * part)
+        return release
 
     def _answered(
         self,
@@ -1396,6 +1387,13 @@ class Session:
         priced = PricedBatch.of(together, budget, self.budget)
         self._check_alive()
         return execute(self._context, priced, keep=keep)
+
+
+def _share_of(share: Number) -> Fraction:
+    """The share of a budget that a search for bounds may spend."""
+    part = checks.exact("share", share)
+    checks.demand(0 < part < 1, "share", share, expected="a part of the budget, such as 0.1")
+    return part
 
 
 def _check_alone(given: Mapping[str, object]) -> None:
