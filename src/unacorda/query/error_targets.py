@@ -104,8 +104,8 @@ def budgets_of(
 
 _MOST = Fraction(10**6)  # what a budget may be, as for every question
 _LEAST = Fraction(1, 10**12)
-_WIDTH = 1 + Fraction(1, 2_000)  # how closely the least number is bracketed
-_WIDE = 1 + Fraction(1, 50)  # where every trial is priced by the accountant
+_WIDTH = 1 / 2_000  # how closely the least number is bracketed
+_WIDE = 1 / 50  # where every trial is priced by the accountant
 _TRIALS = 80
 _UNKNOWN = (
     "an aggregate whose standard error is known beforehand: counts and sums with bounds, with and "
@@ -128,12 +128,8 @@ def least_budget(
     def excess(number: Fraction) -> float:
         return _excess(query, kind(number), target, assumed)
 
-    example = kind(Fraction(1))
-    number = _least(
-        excess,
-        slope=2 if isinstance(example, ZCDP | RenyiDP) else 1,
-        width=_WIDE if isinstance(example, ApproxDP) else _WIDTH,
-    )
+    priced = isinstance(kind(Fraction(1)), ApproxDP)
+    number = _least(excess, width=_WIDE if priced else _WIDTH)
     for _ in range(_TRIALS):
         tidy = _rounded_up(number, digits=3)
         if excess(tidy) <= 1:
@@ -212,8 +208,7 @@ def _least_shares(
         forecast = query.aggregates[name].forecast(noise, query.reach, assumed[name])
         return _over(name, forecast, target[name])
 
-    slope = 1 if isinstance(share, PureDP) else 2
-    return {name: _least(partial(excess, name=name), slope=slope) for name in target}
+    return {name: _least(partial(excess, name=name)) for name in target}
 
 
 def _only(query: Query, target: Target) -> Query:
@@ -246,37 +241,22 @@ def _over(name: str, forecast: Forecast, wanted: float) -> float:
     return error / wanted
 
 
-def _least(
-    excess: Callable[[Fraction], float], *, slope: int, width: Fraction = _WIDTH
-) -> Fraction:
-    """The least number with an excess of at most 1, to within a width; it was tried.
+def _least(excess: Callable[[Fraction], float], *, width: float = _WIDTH) -> Fraction:
+    """The least number with an excess of at most 1, to within a relative width; it was tried."""
+    from unacorda.accounting.calibration.calibrate import calibrate  # takes long to load
 
-    slope: of the logarithm of the number against that of the excess, to guess well. width: of the
-    bracket, relative.
-    """
-    low, high, number = _LEAST, None, Fraction(1)
-    aside = 1 + (width - 1) / 5
-    for _ in range(_TRIALS):
-        over = _tried(excess, number)
-        if over <= 1:
-            high = number
-        elif number >= _MOST:
-            break
-        else:
-            low = number
-        if high is not None and high <= low * width:
-            return high
-        guess = number * Fraction(min(max(over, 1e-9), 1e9)) ** slope
-        up, down = guess * aside, guess / aside
-        if low < up and (high is None or up < high):
-            number = up
-        elif high is not None and low < down < high:
-            number = down
-        else:
-            number = low * 16 if high is None else (low + high) / 2
-        number = min(_rounded_up(number, digits=8), _MOST)
-    if high is not None:
-        return high
+    short: Callable[[float], Any] = partial(_rounded_up, digits=8)
+    price: Callable[[Any], float] = partial(_tried, excess)
+    ends = float(_LEAST), float(_MOST)
+    try:
+        found = calibrate(short, target=1, price=price, within=ends, guess=1.0, tolerance=width)
+    except InvalidParameter as error:
+        if error.argument == "find":  # whatever is spent suffices
+            return _LEAST
+        if error.argument != "target":
+            raise
+    else:
+        return _rounded_up(found, digits=8)
     raise InvalidParameter(
         "error",
         "so small",
@@ -296,9 +276,9 @@ def _tried(excess: Callable[[Fraction], float], number: Fraction) -> float:
     return math.inf  # so small a budget that no noise keeps it
 
 
-def _rounded_up(number: Fraction, *, digits: int) -> Fraction:
-    up = Context(prec=digits, rounding=ROUND_CEILING)
-    return Fraction(up.divide(Decimal(number.numerator), Decimal(number.denominator)))
+def _rounded_up(number: Fraction | float, *, digits: int) -> Fraction:
+    up, exact = Context(prec=digits, rounding=ROUND_CEILING), Fraction(number)
+    return Fraction(up.divide(Decimal(exact.numerator), Decimal(exact.denominator)))
 
 
 def _size(budget: Guarantee) -> Fraction:
