@@ -251,7 +251,7 @@ def test_a_plan_is_shown_as_text_and_as_a_table() -> None:
     assert "0: Linear" in str(plan)
     page = plan._repr_html_()
     assert page.count("<tr>") == len(plan.facts) == len(str(plan).splitlines())
-    assert "<th>error</th>" in page
+    assert '<th scope="row">error</th>' in page
 
 
 def test_seeded_runs_repeat_and_unseeded_ones_do_not() -> None:

@@ -21,7 +21,7 @@ from unacorda.cli.events import (
 from unacorda.cli.events import KINDS as SPELLED_KINDS
 from unacorda.cli.fit import read_formula
 from unacorda.cli.render import rounded, table_blocks
-from unacorda.query.results.display import estimate, number
+from unacorda.display import estimate, number
 
 __all__ = [
     "CLASSES",

@@ -6,6 +6,7 @@ A test of the inside imports it from here, so that a move changes this file alon
 # SPDX-License-Identifier: Apache-2.0
 
 from unacorda.accounting.charges import charge
+from unacorda.display import NOTHING
 from unacorda.ledger import chain
 from unacorda.ledger.chain import account_digest, check_admitted, entry_digest
 from unacorda.ledger.entries import (
@@ -176,7 +177,7 @@ from unacorda.query.expressions.language import (
     Operation,
 )
 from unacorda.query.expressions.parse import parse
-from unacorda.query.expressions.quoting import NOTHING, double, folded, identifier, literal
+from unacorda.query.expressions.quoting import double, folded, identifier, literal
 from unacorda.query.expressions.ranges import EMPTY, EVERYTHING, Range
 from unacorda.query.expressions.reader import Reader, condition
 from unacorda.query.expressions.values import held, in_years, rounded

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from unacorda.cli import params, render
 from unacorda.cli.query import explained
+from unacorda.display import estimate
 from unacorda.privacy.guarantees import left_of
-from unacorda.query.results.display import estimate
 
 if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee

@@ -13,7 +13,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from unacorda.query.expressions.quoting import escape
+from unacorda.display import escape
 
 if TYPE_CHECKING:
     from rich.console import Console

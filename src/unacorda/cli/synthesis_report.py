@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from unacorda import plots
+from unacorda import display, plots
 from unacorda.errors import MissingExtra
 from unacorda.privacy.events.promises import Pure
-from unacorda.query.expressions import markup
 from unacorda.synthesis.domain import BinnedColumn, CategoryColumn
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ def report_page(synthetic: SyntheticTable, facts: Sequence[tuple[str, str]]) -> 
         *facts,
     ]
     parts = [
-        markup.facts(first),
+        display.facts(first),
         f"<p>{_RELEASED}</p>",
         _errors(synthetic),
         _pictures(synthetic),
@@ -100,7 +99,7 @@ def report_page(synthetic: SyntheticTable, facts: Sequence[tuple[str, str]]) -> 
     ]
     limits = "".join(f"<li>{html.escape(text)}</li>" for text in _NOT.strip().split("\n\n"))
     parts.append(_section("What the rows are not", f"<ul>{limits}</ul>"))
-    return markup.page("Synthetic rows", parts, style=_STYLE)
+    return display.page("Synthetic rows", parts, style=_STYLE)
 
 
 def _errors(synthetic: SyntheticTable) -> str:

@@ -8,10 +8,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from html import escape
 from typing import Any
 
-from unacorda import accounting, checks
+from unacorda import accounting, checks, display
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.learning.noise.banded import Banded
 from unacorda.learning.noise.buffered import Buffered
@@ -201,10 +200,7 @@ class TrainingPlan:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        rows = (
-            f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in self.facts
-        )
-        return f"<table>{''.join(rows)}</table>"
+        return display.facts(self.facts)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,11 +18,11 @@ from fractions import Fraction
 from typing import Any
 
 from unacorda.checks import demand
+from unacorda.display import aligned
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.row_counts import KeptRows, RowHistogram, RowsKept
 from unacorda.query.allocation import shares_of
-from unacorda.query.expressions.markup import aligned
 from unacorda.query.noise.additive import additive_noise
 from unacorda.query.noise.sensitivity import of_counts
 from unacorda.query.plan.query import Query

@@ -22,6 +22,7 @@ from unacorda.accounting.filters.additive import Filter
 from unacorda.addresses import shown
 from unacorda.bits import RandomBits, source_of
 from unacorda.checks import Number
+from unacorda.display import facts
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
 from unacorda.ledger.entries import SplitPart
 from unacorda.ledger.ledger import Ledger, SubAccount, open_ledger
@@ -41,7 +42,6 @@ from unacorda.query.engines.engine import (
 )
 from unacorda.query.error_targets import Wish, budgets_of, least_budget, targets_of
 from unacorda.query.execution import ExecutionContext, bounded, execute, find_rows, read_request
-from unacorda.query.expressions.markup import facts
 from unacorda.query.expressions.quoting import encodable, folded, twin
 from unacorda.query.noise.key_selection import GivenKeys
 from unacorda.query.plan.codec import encode

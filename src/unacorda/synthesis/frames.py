@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 import datetime as dt
-import html
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-__all__ = ["arrow_table", "html_table", "pandas_frame", "plain_values"]
+__all__ = ["arrow_table", "pandas_frame", "plain_values"]
 
 
 def plain_values(
@@ -84,16 +83,3 @@ def arrow_table(domain: Domain, columns: Mapping[str, NDArray[Any]]) -> pyarrow.
         found[column.name] = arrow.array(values, type=types[kind])
     table: pyarrow.Table = arrow.table(found)
     return table
-
-
-def html_table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table for notebooks; every text is data and is escaped.
-
-    >>> html_table(["n"], [["1 < 2"]])
-    '<table><thead><tr><th>n</th></tr></thead><tbody><tr><td>1 &lt; 2</td></tr></tbody></table>'
-    """
-    head = "".join(f"<th>{html.escape(one)}</th>" for one in heads)
-    body = "".join(
-        f"<tr>{''.join(f'<td>{html.escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

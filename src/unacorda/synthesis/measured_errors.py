@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from unacorda import checks
+from unacorda import checks, display
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.extras import require
 from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.synthesis.charges import CountNoise
 from unacorda.synthesis.domain import Domain
-from unacorda.synthesis.frames import html_table
 from unacorda.synthesis.junction_tree import Columns
 from unacorda.synthesis.rows import Codes
 from unacorda.synthesis.tables import CodedRows, PrivateTables
@@ -166,7 +165,7 @@ class MeasuredErrors:
         ]
         more = len(lines) - 1 - _SHOWN
         note = f"<p>... and {more:,} tables with smaller errors.</p>" if more > 0 else ""
-        return html_table(["table", "error", f"{self.confidence:.0%} interval"], rows) + note
+        return display.table(["table", "error", f"{self.confidence:.0%} interval"], rows) + note
 
 
 def measure_errors(

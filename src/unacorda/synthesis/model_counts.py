@@ -8,9 +8,9 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from unacorda import display
 from unacorda.extras import require
 from unacorda.synthesis.domain import Scalar
-from unacorda.synthesis.frames import html_table
 from unacorda.synthesis.junction_tree import Floats
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class ModelCounts:
         said = [f"... and {more:,} more cells."] if more > 0 else []
         if self.standard_error is not None:
             said.append(f"Standard error of each measured count: {self.standard_error:,.3g}.")
-        return html_table(heads, rows) + "".join(f"<p>{line}</p>" for line in said)
+        return display.table(heads, rows) + "".join(map(display.paragraph, said))
 
 
 _SHOWN = 30

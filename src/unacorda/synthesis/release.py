@@ -11,7 +11,6 @@ narrow.
 from __future__ import annotations
 
 import dataclasses
-import html
 import json
 import zlib
 from collections.abc import Mapping
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from unacorda import display
 from unacorda.bits import RandomBits, SeededBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.extras import require
@@ -31,7 +31,7 @@ from unacorda.privacy.events.promises import Pure
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.privacy.neighbors import Neighbors, ReplaceOne
 from unacorda.synthesis.charges import shares_within
-from unacorda.synthesis.frames import arrow_table, html_table, pandas_frame
+from unacorda.synthesis.frames import arrow_table, pandas_frame
 from unacorda.synthesis.junction_tree import Columns
 from unacorda.synthesis.measured_errors import MeasuredErrors, measure_errors
 from unacorda.synthesis.measurements import Measurements, places_of
@@ -155,8 +155,7 @@ class SyntheticTable:
         rows = zip(*(map(_shown, values.tolist()) for values in shown.values()), strict=True)
         error = "" if self.errors is None else f", mean error {self.errors.mean.error:.2%}"
         notes = [f"{len(self.codes):,} synthetic rows{error}.", *self.provenance]
-        said = "".join(f"<p>{html.escape(note)}</p>" for note in notes)
-        return html_table(list(shown), rows) + said
+        return display.table(list(shown), rows) + "".join(map(display.paragraph, notes))
 
     def table(self, *names: str) -> ModelCounts:
         """Return the counts of the model over some columns, with the measured counts.

@@ -1,11 +1,10 @@
-"""Names and public values as SQL text, and texts for people, whatever signs they hold."""
+"""Names and public values as SQL text, whatever signs they hold."""
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
 import datetime as dt
-import unicodedata
 from collections.abc import Iterable
 
 
@@ -93,21 +92,3 @@ def double(value: float) -> str:
     text = repr(float(value))
     text = text if "e" in text else f"{text}e0"
     return f"({text})" if value < 0 else text
-
-
-NOTHING = "no usable answer"
-"""What is shown of an answer where the noise leaves everything possible."""
-
-
-def escape(text: str) -> str:
-    r"""The text on one line, without characters that steer a terminal: each is shown as its escape.
-
-    >>> escape("a\x1b[31m\tb\nspent nothing")
-    'a\\x1b[31m\\tb\\nspent nothing'
-    """
-    return "".join(
-        character
-        if unicodedata.category(character) not in {"Cc", "Cf", "Cs", "Zl", "Zp"}
-        else character.encode("unicode_escape").decode("ascii")
-        for character in text
-    )

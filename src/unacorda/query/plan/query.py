@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeVar
 
 from unacorda import checks
 from unacorda.checks import Number
+from unacorda.display import facts
 from unacorda.errors import InvalidParameter, UnacordaError
 from unacorda.query.aggregates.base import ENDINGS, Aggregate, weight_of
 from unacorda.query.aggregates.grid import Ranking
@@ -41,7 +42,6 @@ from unacorda.query.aggregates.hierarchy import (
 from unacorda.query.aggregates.measures import Measure, PeopleCount, Thresholds
 from unacorda.query.aggregates.row_counts import RowsKept
 from unacorda.query.expressions.language import Written, expression_text, written
-from unacorda.query.expressions.markup import facts
 from unacorda.query.expressions.quoting import folded, twin
 from unacorda.query.noise.key_selection import GivenKeys, PrivateKeys
 from unacorda.query.plan.codec import encode, stated_rows

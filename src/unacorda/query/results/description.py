@@ -17,12 +17,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from unacorda import display
+from unacorda.display import NOTHING, escape
 from unacorda.privacy.guarantees import Guarantee, left_of
 from unacorda.query.aggregates.row_counts import KeptRows
-from unacorda.query.expressions import markup
-from unacorda.query.expressions.quoting import NOTHING, escape
 from unacorda.query.plan.codec import encode
-from unacorda.query.results import display
 from unacorda.query.results.record import SEVERAL
 from unacorda.query.results.release import Release
 
@@ -361,12 +360,12 @@ class Description:
         seeded = "<p><strong>The noise came from a seed: this page protects no one.</strong></p>"
         parts = [
             seeded if self.reproducible else "",
-            markup.facts(facts),
+            display.facts(facts),
             f'<p class="soft">{html.escape(" ".join(filter(None, (_READING, self.warning))))}</p>',
             _rows_section(self.rows_each),
             *map(_section, self.columns),
         ]
-        return markup.page(f"A first look at {self.table}", parts, style=_STYLE)
+        return display.page(f"A first look at {self.table}", parts, style=_STYLE)
 
     def _repr_html_(self) -> str:
         return self.to_html()
@@ -476,7 +475,7 @@ def _rows_section(rows: RowsEach | None) -> str:
         return ""
     facts = [(bar.label, _rounded(bar.count)) for bar in rows.bars]
     kept = f'<p class="soft">{html.escape(rows.kept)}</p>'
-    return f"<section><h2>{_ROWS_EACH}</h2>{markup.facts(facts)}{kept}</section>"
+    return f"<section><h2>{_ROWS_EACH}</h2>{display.facts(facts)}{kept}</section>"
 
 
 def _section(column: ColumnLook) -> str:
@@ -489,7 +488,7 @@ def _section(column: ColumnLook) -> str:
     note = f'<p class="soft">{html.escape(column.note)}</p>' if column.note else ""
     return (
         f'<section><h2>{html.escape(column.name)} <span class="soft">{column.kind}, '
-        f"{_SOURCES[column.source]}</span></h2>{markup.facts(facts)}{picture}{note}</section>"
+        f"{_SOURCES[column.source]}</span></h2>{display.facts(facts)}{picture}{note}</section>"
     )
 
 

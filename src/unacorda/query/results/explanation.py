@@ -15,12 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from unacorda.display import aligned, escape, paragraph, preformatted, table
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import GDP, Guarantee
 from unacorda.query.aggregates.base import Assumed, Forecast
 from unacorda.query.allocation import Allocation, PricedBatch, allocate_together
-from unacorda.query.expressions.markup import aligned, paragraph, preformatted, table
-from unacorda.query.expressions.quoting import escape
 from unacorda.query.plan.query import Query, QueryBatch, place_of
 from unacorda.query.results.simulation import Assume, SimulatedBias, simulated
 from unacorda.query.results.words import (

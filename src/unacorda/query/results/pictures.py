@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from unacorda import plots
+from unacorda.display import NOTHING
 from unacorda.errors import InvalidParameter
 from unacorda.query.aggregates.base import Answer
-from unacorda.query.expressions.quoting import NOTHING
 
 _MOST_LINES: Final = 60
 _MOST_SERIES: Final = 6

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from unacorda import checks
+from unacorda.display import NOTHING, aligned, escape, estimate, heading, number, paragraph, table
 from unacorda.errors import InvalidParameter
 from unacorda.extras import require
 from unacorda.ledger.ledger import Ledger
@@ -19,12 +20,9 @@ from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee, left_of
 from unacorda.query.aggregates.base import IMPRECISE, Answer
 from unacorda.query.aggregates.row_counts import KeptRows
-from unacorda.query.expressions.markup import aligned, heading, paragraph, table
-from unacorda.query.expressions.quoting import NOTHING, escape
 from unacorda.query.plan.codec import encode
 from unacorda.query.plan.idioms import RELEASE, unknown_attribute
 from unacorda.query.plan.query import BatchPosition, Query, place_of
-from unacorda.query.results.display import estimate, number
 from unacorda.query.results.record import FORMAT, SEVERAL, Verification, software, verify_record
 from unacorda.query.results.words import (
     FoundKeys,

@@ -15,15 +15,14 @@ from numpy.typing import NDArray
 
 from unacorda.accounting.charges import charge
 from unacorda.checks import demand
+from unacorda.display import aligned, heading, number, paragraph, table
 from unacorda.extras import require
 from unacorda.ledger.ledger import Ledger
 from unacorda.over_time.bounds import SlidingWindow, Wanted
 from unacorda.over_time.encoders import HORIZON
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.query.expressions.markup import aligned, heading, paragraph, table
 from unacorda.query.plan.codec import rows_of
 from unacorda.query.plan.query import Query
-from unacorda.query.results.display import number
 from unacorda.query.schema.units import Person, Row, Unit
 from unacorda.query.series.plan import KEPT, ROWS, SeriesPlan, column_of
 

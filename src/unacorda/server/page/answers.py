@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from unacorda.query.results.display import estimate, number
+from unacorda.display import estimate, number
 from unacorda.server.page.charts import IntervalChart, interval_chart
 from unacorda.server.problems import Problem
 

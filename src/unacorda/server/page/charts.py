@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from unacorda.display import estimate, number
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.query.results.display import estimate, number
 from unacorda.query.results.explanation import Gauge, Outlook
 
 _WIDTH: Final = 340.0

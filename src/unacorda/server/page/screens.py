@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from unacorda._version import __version__
+from unacorda.display import escape
 from unacorda.extras import require
 from unacorda.privacy.guarantees import Guarantee, left_of
-from unacorda.query.expressions.quoting import escape
 from unacorda.query.results.explanation import HEADS
 
 require("jinja2", extra="server")
