@@ -175,9 +175,12 @@ from unacorda.query.expressions.language import (
     Name,
     Node,
     Operation,
+    double,
+    folded,
+    identifier,
+    literal,
 )
 from unacorda.query.expressions.parse import parse
-from unacorda.query.expressions.quoting import double, folded, identifier, literal
 from unacorda.query.expressions.ranges import EMPTY, EVERYTHING, Range
 from unacorda.query.expressions.reader import Reader, condition
 from unacorda.query.expressions.values import held, in_years, rounded

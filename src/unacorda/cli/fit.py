@@ -20,7 +20,7 @@ from unacorda.cli.missing import Missing
 from unacorda.cli.tables import Asked, asked, data
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.privacy.guarantees import PureDP, left_of
-from unacorda.query.expressions.quoting import identifier, literal
+from unacorda.query.expressions.language import identifier, literal
 
 if TYPE_CHECKING:
     from unacorda.inference.regression.results import Summary

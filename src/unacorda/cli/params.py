@@ -21,7 +21,7 @@ import click
 from unacorda.checks import demand, exact, once
 from unacorda.cli.errors import EXIT_CODES
 from unacorda.errors import InvalidParameter
-from unacorda.query.expressions.quoting import identifier
+from unacorda.query.expressions.language import identifier
 
 if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee

@@ -29,7 +29,7 @@ from unacorda.cli.params import (
     unit_of,
 )
 from unacorda.cli.render import notice, raw
-from unacorda.query.expressions.quoting import twin
+from unacorda.query.expressions.language import twin
 
 if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee

@@ -27,7 +27,7 @@ from unacorda.query.aggregates.means import mean
 from unacorda.query.aggregates.quantiles import quantiles
 from unacorda.query.allocation import PricedBatch
 from unacorda.query.expressions.language import Kind as Read
-from unacorda.query.expressions.quoting import identifier
+from unacorda.query.expressions.language import identifier
 from unacorda.query.noise.key_selection import GivenKeys, private_keys
 from unacorda.query.plan.query import Query, QueryBatch, answer_columns
 from unacorda.query.results.description import (

@@ -43,8 +43,7 @@ from unacorda.query.engines.compile import Statement
 from unacorda.query.engines.engine import Admitted, Engine, HeldRows, sql_of
 from unacorda.query.engines.fit_sums import FitRelation, FitScan, noise_of, size_of
 from unacorda.query.execution import ExecutionContext, check_engine, salt_from
-from unacorda.query.expressions.language import Expression
-from unacorda.query.expressions.quoting import identifier
+from unacorda.query.expressions.language import Expression, identifier
 from unacorda.query.plan.query import Query
 from unacorda.query.schema.units import Person
 

@@ -42,7 +42,7 @@ from unacorda.query.engines.engine import (
 )
 from unacorda.query.error_targets import Wish, budgets_of, least_budget, targets_of
 from unacorda.query.execution import ExecutionContext, bounded, execute, find_rows, read_request
-from unacorda.query.expressions.quoting import encodable, folded, twin
+from unacorda.query.expressions.language import encodable, folded, twin
 from unacorda.query.noise.key_selection import GivenKeys
 from unacorda.query.plan.codec import encode
 from unacorda.query.plan.idioms import SESSION, unknown_attribute

@@ -23,7 +23,7 @@ from typing import Any, Final
 from unacorda.checks import demand
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
-from unacorda.query.expressions.quoting import twin
+from unacorda.query.expressions.language import twin
 from unacorda.query.schema.facts import Bounds, Categories, Dates, Fact, Text
 
 _BUDGETS = (

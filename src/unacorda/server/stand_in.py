@@ -18,7 +18,7 @@ from typing import Any, Final
 import duckdb
 
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.query.expressions.quoting import identifier, quoted
+from unacorda.query.expressions.language import identifier, quoted
 from unacorda.query.schema.facts import Bounds, Categories, Dates, Fact
 from unacorda.query.schema.units import Person
 from unacorda.query.session import Session

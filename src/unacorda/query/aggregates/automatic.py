@@ -54,8 +54,7 @@ from unacorda.query.aggregates.base import (
     weight_of,
 )
 from unacorda.query.aggregates.measures import Thresholds, per_person
-from unacorda.query.expressions.language import Expression, Kind, Written, written
-from unacorda.query.expressions.quoting import double
+from unacorda.query.expressions.language import Expression, Kind, Written, double, written
 from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, additive_noise
 from unacorda.query.noise.selection import ThresholdSearch, search_for
 from unacorda.query.noise.sensitivity import Sensitivity, of_totals

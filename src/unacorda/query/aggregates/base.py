@@ -28,8 +28,14 @@ from unacorda.checks import Number
 from unacorda.errors import InvalidParameter, MissingBound, UnsafeExpression
 from unacorda.query.aggregates.grid import GridCounts, Ranking
 from unacorda.query.aggregates.measures import Climbers, Measure, Thresholds
-from unacorda.query.expressions.language import Expression, Kind, Literal, Operation, text_of
-from unacorda.query.expressions.quoting import identifier
+from unacorda.query.expressions.language import (
+    Expression,
+    Kind,
+    Literal,
+    Operation,
+    identifier,
+    text_of,
+)
 from unacorda.query.noise.additive import Noise, Share
 from unacorda.query.schema.facts import interval
 from unacorda.query.schema.table import TableSchema

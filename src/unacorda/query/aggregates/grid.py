@@ -74,7 +74,7 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda.bits import RandomBits
 from unacorda.mechanisms.noise.refinement import LazyUniform, exp_bounds
 from unacorda.mechanisms.selection.exponential import Exponential, choose
-from unacorda.query.expressions.quoting import double
+from unacorda.query.expressions.language import double
 from unacorda.query.schema.units import Person, Unit, id_columns
 
 Flags = NDArray[np.bool_]

@@ -51,8 +51,7 @@ from unacorda.query.aggregates.grid import Ranking, bisection
 from unacorda.query.aggregates.linear import Linear, released
 from unacorda.query.aggregates.quantile_tree import QuantileDraws
 from unacorda.query.aggregates.quantiles import GridAggregate, finding, given
-from unacorda.query.expressions.language import Kind, Written, written
-from unacorda.query.expressions.quoting import double, literal
+from unacorda.query.expressions.language import Kind, Written, double, literal, written
 from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, additive_noise
 from unacorda.query.noise.sensitivity import Sensitivity, of_counts
 from unacorda.query.schema.facts import Categories, Key, check_keys, key_kinds

@@ -29,8 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unacorda.query.aggregates.grid import bisection
-from unacorda.query.expressions.language import Expression, Kind
-from unacorda.query.expressions.quoting import double
+from unacorda.query.expressions.language import Expression, Kind, double
 from unacorda.query.noise.additive import grid_unit
 from unacorda.query.schema.units import Person, Unit, id_columns
 

@@ -57,7 +57,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unacorda.over_time.bounds import OverTime
-from unacorda.query.expressions.quoting import double
+from unacorda.query.expressions.language import double
 from unacorda.query.schema.units import Person, id_columns, steps_of
 
 

@@ -38,9 +38,8 @@ from unacorda.query.engines.bounding import (
     salt_for,
     salted_hash,
 )
-from unacorda.query.expressions.language import Expression, Kind
+from unacorda.query.expressions.language import Expression, Kind, double, identifier, literal
 from unacorda.query.expressions.logic import LONGEST_JOINED
-from unacorda.query.expressions.quoting import double, identifier, literal
 from unacorda.query.plan.public_tables import join_key
 from unacorda.query.plan.query import Query
 from unacorda.query.plan.relation import (

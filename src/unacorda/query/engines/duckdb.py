@@ -42,8 +42,7 @@ from unacorda.query.engines.frames import (
     parquet_type,
     scanned,
 )
-from unacorda.query.expressions.language import Column, Expression
-from unacorda.query.expressions.quoting import identifier, literal, twin
+from unacorda.query.expressions.language import Column, Expression, identifier, literal, twin
 from unacorda.query.plan.query import Query
 from unacorda.query.schema.sources import (
     CsvFile,

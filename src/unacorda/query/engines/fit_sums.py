@@ -25,9 +25,8 @@ from unacorda.privacy.guarantees import GDP
 from unacorda.privacy.rounding import root_up
 from unacorda.query.aggregates.grid import bisection
 from unacorda.query.engines.dialects.statements import LAYER
-from unacorda.query.expressions.language import Column, Expression, Kind
+from unacorda.query.expressions.language import Column, Expression, Kind, double
 from unacorda.query.expressions.parse import parse
-from unacorda.query.expressions.quoting import double
 from unacorda.query.expressions.ranges import Size
 from unacorda.query.expressions.values import held, stepped
 from unacorda.query.noise.additive import AdditiveNoise, additive_noise

@@ -25,7 +25,7 @@ import duckdb
 
 from unacorda import checks
 from unacorda.extras import require
-from unacorda.query.expressions.quoting import identifier
+from unacorda.query.expressions.language import identifier
 from unacorda.query.schema.table import plain_type, readings
 
 PARQUET_OPTIONS = "hive_partitioning=false, utf8_validation='replace', can_have_nan=true"

@@ -10,8 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 
-from unacorda.query.expressions.language import Kind, Literal, Operation
-from unacorda.query.expressions.quoting import literal
+from unacorda.query.expressions.language import Kind, Literal, Operation, literal
 from unacorda.query.expressions.ranges import Range
 from unacorda.query.expressions.values import (
     KindMismatch,

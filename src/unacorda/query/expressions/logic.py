@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from unacorda.query.expressions import ranges
-from unacorda.query.expressions.language import Kind, Literal, Operation, text_of
-from unacorda.query.expressions.quoting import double
+from unacorda.query.expressions.language import Kind, Literal, Operation, double, text_of
 from unacorda.query.expressions.ranges import EMPTY, EVERYTHING, PLAIN, Range, Size
 from unacorda.query.expressions.values import (
     KindMismatch,

@@ -16,8 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from unacorda.query.expressions import ranges
-from unacorda.query.expressions.language import Kind, Operation
-from unacorda.query.expressions.quoting import double
+from unacorda.query.expressions.language import Kind, Operation, double
 from unacorda.query.expressions.ranges import LARGEST, PLAIN, Range, Size
 from unacorda.query.expressions.values import (
     Rule,

@@ -31,12 +31,13 @@ from unacorda.query.expressions.language import (
     Name,
     Node,
     Operation,
+    identifier,
+    literal,
     names,
     text_of,
 )
 from unacorda.query.expressions.logic import LOGIC
 from unacorda.query.expressions.numbers import NUMBERS
-from unacorda.query.expressions.quoting import identifier, literal
 from unacorda.query.expressions.ranges import EVERYTHING, FINISHED, Range
 from unacorda.query.expressions.reader import Reader, condition, meaning, refuse_lost
 from unacorda.query.expressions.values import (

@@ -32,12 +32,13 @@ from unacorda.query.expressions.language import (
     Name,
     Node,
     Operation,
+    encodable,
+    identifier,
     literal_moment,
     literal_number,
     names,
     size_of,
 )
-from unacorda.query.expressions.quoting import encodable, identifier
 
 # ---- from text to sqlglot's tree ---------------------------------------------------------------
 

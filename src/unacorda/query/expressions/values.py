@@ -23,10 +23,12 @@ from unacorda.query.expressions.language import (
     Literal,
     Node,
     Operation,
+    double,
+    literal,
     literal_moment,
+    quoted,
     text_of,
 )
-from unacorda.query.expressions.quoting import double, literal, quoted
 from unacorda.query.expressions.ranges import (
     EMPTY,
     EVERYTHING,

@@ -32,8 +32,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
 from unacorda.query import aggregates
 from unacorda.query.aggregates.base import Aggregate
-from unacorda.query.expressions.language import Expression
-from unacorda.query.expressions.quoting import encodable, identifier
+from unacorda.query.expressions.language import Expression, encodable, identifier
 from unacorda.query.plan.groups import public_column
 from unacorda.query.plan.joins import looked_up, matched, united
 from unacorda.query.plan.person_values import AnyPersonValue

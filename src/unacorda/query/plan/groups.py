@@ -14,8 +14,7 @@ from typing import Any
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
-from unacorda.query.expressions.language import Column, Kind
-from unacorda.query.expressions.quoting import identifier
+from unacorda.query.expressions.language import Column, Kind, identifier
 from unacorda.query.noise.key_selection import PrivateKeys
 from unacorda.query.plan.relation import Group
 from unacorda.query.schema.facts import (

@@ -21,8 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
-from unacorda.query.expressions.language import Column, Kind
-from unacorda.query.expressions.quoting import identifier, twin
+from unacorda.query.expressions.language import Column, Kind, identifier, twin
 from unacorda.query.plan.groups import public_column
 from unacorda.query.plan.public_tables import join_key
 from unacorda.query.plan.relation import (

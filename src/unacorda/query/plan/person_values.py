@@ -45,9 +45,10 @@ from unacorda.query.expressions.language import (
     Expression,
     Kind,
     Written,
+    double,
+    identifier,
     written,
 )
-from unacorda.query.expressions.quoting import double, identifier
 from unacorda.query.expressions.ranges import Size
 from unacorda.query.schema.table import TableSchema
 

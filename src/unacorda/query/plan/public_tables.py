@@ -17,8 +17,7 @@ from dataclasses import InitVar, dataclass
 from typing import Any, Final, final
 
 from unacorda.errors import InvalidParameter
-from unacorda.query.expressions.language import Column, Kind
-from unacorda.query.expressions.quoting import double
+from unacorda.query.expressions.language import Column, Kind, double
 from unacorda.query.schema.facts import Categories, Fact
 from unacorda.query.schema.table import ColumnReading, TableSchema
 

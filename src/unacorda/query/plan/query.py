@@ -41,8 +41,7 @@ from unacorda.query.aggregates.hierarchy import (
 )
 from unacorda.query.aggregates.measures import Measure, PeopleCount, Thresholds
 from unacorda.query.aggregates.row_counts import RowsKept
-from unacorda.query.expressions.language import Written, expression_text, written
-from unacorda.query.expressions.quoting import folded, twin
+from unacorda.query.expressions.language import Written, expression_text, folded, twin, written
 from unacorda.query.noise.key_selection import GivenKeys, PrivateKeys
 from unacorda.query.plan.codec import encode, stated_rows
 from unacorda.query.plan.groups import grouped

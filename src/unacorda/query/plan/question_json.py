@@ -9,7 +9,7 @@ from typing import Any
 
 from unacorda import checks
 from unacorda.query.aggregates.base import Aggregate
-from unacorda.query.expressions.quoting import identifier
+from unacorda.query.expressions.language import identifier
 from unacorda.query.noise.key_selection import PrivateKeys
 from unacorda.query.plan.codec import encode
 from unacorda.query.plan.person_values import PersonValue

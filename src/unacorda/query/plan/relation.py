@@ -21,8 +21,7 @@ from typing import ClassVar, Literal, TypeVar
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
-from unacorda.query.expressions.language import Column, Expression, Kind, Name
-from unacorda.query.expressions.quoting import identifier, twin
+from unacorda.query.expressions.language import Column, Expression, Kind, Name, identifier, twin
 from unacorda.query.plan.person_values import (
     PersonColumn,
     PersonExtreme,

@@ -40,10 +40,11 @@ from unacorda.query.expressions.language import (
     Node,
     Operation,
     Written,
+    double,
+    literal,
     text_of,
     written,
 )
-from unacorda.query.expressions.quoting import double, literal
 from unacorda.query.expressions.reader import meaning
 from unacorda.query.noise.key_selection import PrivateKeys
 from unacorda.query.schema.facts import Categories, Dates, Key, Text, check_keys

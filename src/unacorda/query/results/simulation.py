@@ -24,7 +24,7 @@ from unacorda.query.allocation import Allocation, allocate
 from unacorda.query.engines.compile import SqlContext, compile_found, compile_query
 from unacorda.query.engines.duckdb import PublicTables
 from unacorda.query.engines.engine import Given, answers_of, with_found_keys
-from unacorda.query.expressions.quoting import identifier
+from unacorda.query.expressions.language import identifier
 from unacorda.query.noise.key_selection import KeyRule
 from unacorda.query.plan.codec import decode
 from unacorda.query.plan.public_tables import Looked

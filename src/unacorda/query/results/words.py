@@ -29,9 +29,9 @@ from unacorda.query.expressions.language import (
     Name,
     Node,
     Operation,
+    literal,
     text_of,
 )
-from unacorda.query.expressions.quoting import literal
 from unacorda.query.noise.key_selection import KeyRule
 from unacorda.query.noise.sensitivity import of_people
 from unacorda.query.plan.query import BatchPosition, Query

@@ -18,8 +18,7 @@ from typing import Any, ClassVar, Literal
 from unacorda import checks
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.query.expressions.language import Kind
-from unacorda.query.expressions.quoting import encodable
+from unacorda.query.expressions.language import Kind, encodable
 from unacorda.query.expressions.ranges import LARGEST, SMALLEST
 
 Key = str | int | bool | dt.date | None

@@ -20,9 +20,16 @@ from typing import Any, Protocol
 from unacorda import checks
 from unacorda.errors import InvalidParameter, UnsafeExpression
 from unacorda.query.expressions.errors import resembling
-from unacorda.query.expressions.language import Column, Expression, Kind
+from unacorda.query.expressions.language import (
+    Column,
+    Expression,
+    Kind,
+    double,
+    folded,
+    identifier,
+    twin,
+)
 from unacorda.query.expressions.parse import parse
-from unacorda.query.expressions.quoting import double, folded, identifier, twin
 from unacorda.query.expressions.ranges import LARGEST, SMALLEST, Size
 from unacorda.query.expressions.values import (
     guarded,

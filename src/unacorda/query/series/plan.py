@@ -35,8 +35,7 @@ from unacorda.privacy.neighbors import ReplaceOne
 from unacorda.privacy.rounding import root_up
 from unacorda.query.aggregates.base import Aggregate, expression_of
 from unacorda.query.aggregates.linear import BoundedSum, Count, CountIf, CountPeople, Linear
-from unacorda.query.expressions.language import Expression, Kind
-from unacorda.query.expressions.quoting import identifier
+from unacorda.query.expressions.language import Expression, Kind, identifier
 from unacorda.query.plan.codec import decode, encode, stated_rows
 from unacorda.query.plan.query import Query
 from unacorda.query.plan.relation import PeoplePart, SourceTable

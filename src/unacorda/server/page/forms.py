@@ -18,7 +18,7 @@ from urllib.parse import parse_qs
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
-from unacorda.query.expressions.quoting import identifier
+from unacorda.query.expressions.language import identifier
 from unacorda.query.plan.questions import parse_json
 from unacorda.server.problems import Problem
 
