@@ -243,7 +243,7 @@ def _over(name: str, forecast: Forecast, wanted: float) -> float:
 
 def _least(excess: Callable[[Fraction], float], *, width: float = _WIDTH) -> Fraction:
     """The least number with an excess of at most 1, to within a relative width; it was tried."""
-    from unacorda.accounting.calibration.calibrate import calibrate  # takes long to load
+    from unacorda.accounting.calibration import calibrate  # takes long to load
 
     short: Callable[[float], Any] = partial(_rounded_up, digits=8)
     price: Callable[[Any], float] = partial(_tried, excess)
