@@ -191,6 +191,14 @@ def test_laws_from_functions_lie_on_their_side() -> None:
     assert np.all(profile(places) >= gaussian(Fraction(1))(places).lower)
 
 
+def test_faint_bounds_are_laid_down_from_above() -> None:
+    def faint(epsilons: Array) -> Array:
+        return np.asarray(1e-20 * np.exp(-epsilons))
+
+    places = np.linspace(0.1, 3, 30)
+    assert np.all(laid_down(faint, faint, attained=nothing())(places).upper >= faint(places))
+
+
 # ---------------------------------------------------------------------------- best of many
 
 

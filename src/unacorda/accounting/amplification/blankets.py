@@ -239,28 +239,6 @@ def _given(t: Array, rho: Array, epsilon: float, *, sign: int = 1) -> Array:
 _UNIT = 2.0**-53
 
 
-def mass_between(trials: int, chance: float, first: int, end: int) -> float:
-    """P[first <= count < end] of a binomial law.
-
-    Bound       upper; SciPy's incomplete beta function is granted a relative error of 1e-11.
-    Source      the definition.
-    """
-    middle = trials * chance
-    if first > middle:  # the chance of `first` or more, no cancellation of near-ones
-        mass = at_least(trials, chance, first) - (
-            at_least(trials, chance, end) if end <= trials else 0.0
-        )
-        size = at_least(trials, chance, first)
-    else:
-        size = _at_most(trials, chance, end - 1)
-        mass = size - (_at_most(trials, chance, first - 1) if first > 0 else 0.0)
-    return min(1.0, max(0.0, mass) + 1e-11 * size)
-
-
-def _at_most(trials: int, chance: float, k: int) -> float:
-    return 1.0 if k >= trials else float(scipy.special.betainc(trials - k, k + 1, 1 - chance))
-
-
 def at_least(trials: int, chance: float, k: int) -> float:
     """P[count >= k] of a binomial law.
 

@@ -96,6 +96,28 @@ def curve_of_atoms(atoms: DiscreteLoss) -> PrivacyProfile:
     )
 
 
+def curve_through(epsilons: Array, values: Array) -> PrivacyProfile:
+    """The profile of the convex minorant, in e^epsilon, of points and of (0, 1).
+
+    Bound       upper, of every profile that is nowhere above the points: it is convex there.
+    Source      docs/proofs/pld.md, Theorem 4.
+    """
+    x = np.exp(epsilons)
+    kept = minorant(np.append(0.0, x), np.append(1.0, values))[1:] - 1
+    return curve_of_atoms(chords_above(epsilons[kept], x[kept], values[kept]))
+
+
+def curve_of_both(at: Array, ahead: Array, behind: Array) -> PrivacyProfile:
+    """As `curve_through`, from bounds of a profile and of the one of the pair turned round.
+
+    at: epsilons from 0 on, ascending; ahead, behind: the bounds there, of either. Below 0 a profile
+    is 1 - e^-at (1 - behind): a sum of positive numbers, which loses no digits.
+    """
+    turned = np.minimum((np.exp(-at) * behind - np.expm1(-at)) * (1 + 16 * _U), 1.0)
+    values = np.concatenate((turned[:0:-1], np.minimum(ahead, turned[0])))
+    return curve_through(np.concatenate((-at[:0:-1], at)), np.minimum.accumulate(values))
+
+
 def from_function(profile: Callable[[Array], Any], *, error: float = 0.0) -> PrivacyProfile:
     """A curve from a caller's function of epsilon, which is believed.
 

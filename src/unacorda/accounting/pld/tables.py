@@ -13,8 +13,8 @@ from typing import TypeAlias
 import numpy as np
 
 from unacorda.accounting.pld.grid import law_below
-from unacorda.accounting.pld.sources import curve_of_atoms
-from unacorda.accounting.profiles.atoms import DiscreteLoss, chords_above, minorant
+from unacorda.accounting.pld.sources import curve_of_atoms, curve_of_both, curve_through
+from unacorda.accounting.profiles.atoms import DiscreteLoss
 from unacorda.accounting.profiles.boxes import Array, Box
 from unacorda.accounting.profiles.curves import PrivacyProfile
 
@@ -52,24 +52,16 @@ def laid_down(
     at = np.unique(np.clip(at, 0.0, _LARGEST))
     ahead = np.minimum.accumulate(np.minimum(forward(at), 1.0))
     behind = np.minimum.accumulate(np.minimum(backward(at), 1.0))
-    shrunk = np.exp(-at)
-    turned = np.minimum((1 - shrunk * (1 - behind)) * (1 + 8 * _U), 1.0)
-    epsilons = np.concatenate((-at[:0:-1], at))
-    values = np.concatenate((turned[:0:-1], np.minimum(ahead, turned[0])))
-    values = np.minimum.accumulate(values)
-    x = np.exp(epsilons)
-    kept = minorant(np.append(0.0, x), np.append(1.0, values))[1:] - 1
-    law = curve_of_atoms(chords_above(epsilons[kept], x[kept], values[kept]))
+    law = curve_of_both(at, ahead, behind)
 
     def evaluate(epsilon: Box) -> Box:
         least = (-epsilon.expm1()).at_least(0.0).lower
         return Box(least, np.maximum(law.evaluate(epsilon).upper, least))
 
-    most = Fraction(float(values[-1]))
     return PrivacyProfile(
         evaluate=evaluate,
-        infinity=min(attained.infinity, most),
-        infinity_above=most,
+        infinity=min(attained.infinity, law.most_infinity),
+        infinity_above=law.most_infinity,
         atoms=law.atoms,
         attained=attained,
     )
@@ -94,9 +86,7 @@ def sampled_above(curve: PrivacyProfile, delta: Callable[[float], float]) -> Pri
         values.append(min(delta(epsilons[-1]), values[-1]))
         fall = math.log(values[-2] / max(values[-1], 1e-300))
         step *= min(max(_FALL / max(fall, 1e-300), 0.5), 2.0)
-    x = np.exp(epsilons)
-    kept = minorant(np.append(0.0, x), np.append(1.0, values))[1:] - 1
-    law = curve_of_atoms(chords_above(np.array(epsilons)[kept], x[kept], np.array(values)[kept]))
+    law = curve_through(np.array(epsilons), np.array(values))
 
     def evaluate(epsilon: Box) -> Box:
         found = curve.evaluate(epsilon)

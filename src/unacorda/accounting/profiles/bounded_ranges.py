@@ -16,9 +16,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from unacorda.accounting.pld.sources import curve_of_atoms, finite_pair
+from unacorda.accounting.pld.sources import curve_of_both, finite_pair
 from unacorda.accounting.profiles import curves
-from unacorda.accounting.profiles.atoms import chords_above, minorant
 from unacorda.accounting.profiles.boxes import Array, Box
 from unacorda.accounting.profiles.curves import PrivacyProfile
 from unacorda.deadlines import check_deadline
@@ -64,7 +63,7 @@ def bounded_ranges(
     steps = float_above(edge / cells), float_below(edge / cells)
     upper = _Recursion(step=steps[0], cells=cells, count=count, side=1).values()
     lower = _Recursion(step=steps[1], cells=cells, count=count, side=-1).values()
-    law = _law_above(steps[0], upper)
+    law = curve_of_both(np.asarray(steps[0] * np.arange(len(upper))), upper, upper)
 
     def evaluate(epsilon: Box) -> Box:
         least = (-epsilon.expm1()).at_least(0.0).lower
@@ -90,6 +89,7 @@ class _Recursion:
         left = step * np.arange(cells, -1, -1)  # edge - t
         self.chances = np.expm1(-left) / math.expm1(-edge)
         self.shrunk = np.exp(-step * np.arange(self.nodes + 1))
+        self.lost = -np.expm1(-step * np.arange(self.nodes + 1))
         self.fall = math.exp(-step)
         self.bends = np.exp(step - left) * math.expm1(step) / (-4 * math.expm1(-edge))
 
@@ -104,7 +104,7 @@ class _Recursion:
     def _next(self, values: Array) -> Array:
         # below 0 by symmetry: exchanging the hypotheses turns t into edge - t
         cells, size = self.cells, len(values)
-        mirrored = self._rounded(1 - self.shrunk * (1 - values))
+        mirrored = self._rounded(self.shrunk * values + self.lost)
         beyond = np.full(cells, values[-1] if self.side > 0 else 0.0)
         known = np.concatenate((mirrored[cells:0:-1], values, beyond))
         best = values.copy()  # the coin of t = 0 tells nothing
@@ -144,17 +144,6 @@ def _between(epsilons: Array, step: float, lower: Array, upper: Array) -> Array:
     found = np.maximum.reduce((np.where(node > 0, by_left, 0.0), by_right, two))
     found -= 16 * _SLACK * high[node]
     return np.where((epsilons >= 0) & (epsilons <= step * ends), np.maximum(found, 0.0), 0.0)
-
-
-def _law_above(step: float, values: Array) -> PrivacyProfile:
-    """The law of the broken line through the nodes, those below 0 by symmetry."""
-    places: Array = np.asarray(step * np.arange(1 - len(values), len(values)))
-    x = np.exp(places)
-    shrunk = np.exp(-step * np.arange(len(values)))
-    turned = np.minimum((1 - shrunk * (1 - values)) * (1 + _SLACK), 1.0)
-    heights = np.minimum.accumulate(np.concatenate((turned[:0:-1], values)))
-    kept = minorant(np.append(0.0, x), np.append(1.0, heights))[1:] - 1
-    return curve_of_atoms(chords_above(places[kept], x[kept], heights[kept]))
 
 
 @functools.lru_cache(maxsize=64)
