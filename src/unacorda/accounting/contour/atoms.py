@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -43,33 +44,42 @@ class Quadrature:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AtomTilt:
-    """`count` copies of a law, tilted to the abscissa c: everything the quadrature needs.
+class Tilt(ABC):
+    """One part at abscissa c, certified; phi(t) = M(c + it) / M(c), all copies together.
 
-    log_m: count * ln M(c), with its absolute error; mean: count times the centre that was taken
-    out of the phase; weights, centred: the tilted law of L - centre; slope: the round-off of one
-    factor's value at c + it, per unit of t; quadrature: relative error of the same.
+    log_m: the logarithm of M(c), with its absolute error; mean: the slope of the phase that `nodes`
+    leaves out; slack: probability that was cut off, rounded up.
     """
 
     log_m: float
     log_m_error: float
+    mean: float = 0.0
+    slack: float = 0.0
+
+    @abstractmethod
+    def nodes(self, t: Floats) -> tuple[Complexes, Floats]:
+        """The logarithm of phi(t) without the phase mean * t, and a bound on its absolute error."""
+
+    def tail(self, t: float) -> float:  # noqa: ARG002 - no decay is claimed
+        """A bound of ln sup over t' >= t of |phi(t')|; at most 0."""
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtomTilt(Tilt):
+    """`count` copies of a law of atoms, tilted to the abscissa c.
+
+    mean: count times the centre of the losses; weights, centred: the tilted law of L - centre;
+    slope: the round-off of one factor's value at c + it, per unit of t; quadrature: relative error
+    of the same; log_sum: ln M(c) of one copy by its plain sum.
+    """
+
     count: int
-    centre: float
     weights: Floats
     centred: Floats
     slope: float
     quadrature: float
     log_sum: float
-    slack: float = 0.0
-
-    @property
-    def mean(self) -> float:
-        """The slope of the phase that `nodes` leaves out: count times the centre."""
-        return self.count * self.centre
-
-    def tail(self, t: float) -> float:  # noqa: ARG002 - finitely many atoms need not decay
-        """The bound 0 of ln sup over t' >= t of |phi(t')|^count."""
-        return 0.0
 
     def nodes(self, t: Floats) -> tuple[Complexes, Floats]:
         """The logarithm of phi(t)^count without the phase mean * t, and a bound on its error."""
@@ -153,7 +163,7 @@ def tilt(
         log_m=count * log_m,
         log_m_error=count * (error * 1.01 + 2 * UNIT * abs(log_m)),
         count=count,
-        centre=centre,
+        mean=count * centre,
         weights=weights,
         centred=centred,
         slope=slope * 1.01,

@@ -5,89 +5,69 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
-from unacorda.accounting.contour.atoms import AtomTilt, Quadrature, RatioAtoms, logarithm, tilt
+from unacorda.accounting.contour.atoms import (
+    AtomTilt,
+    Quadrature,
+    RatioAtoms,
+    Tilt,
+    logarithm,
+    tilt,
+)
 from unacorda.accounting.contour.series import UNIT, Complexes, Floats, excess
 
 
-class Tilt(Protocol):
-    """One part at abscissa c, certified; phi(t) = M(c + it) / M(c), all copies together."""
+class Factor(ABC):
+    """One part of a composition in one direction: a law of the privacy loss, some copies of it.
 
-    @property
-    def log_m(self) -> float:
-        """The logarithm of M(c) of all copies."""
+    By default nothing is cut off, and of the tilt no decay is claimed.
+    """
 
-    @property
-    def log_m_error(self) -> float:
-        """A bound on the absolute error of log_m."""
-
-    @property
-    def mean(self) -> float:
-        """The slope of the phase that `nodes` leaves out."""
+    __slots__ = ()
 
     @property
     def slack(self) -> float:
         """Probability that was cut off, all copies together, rounded up."""
-
-    def nodes(self, t: Floats) -> tuple[Complexes, Floats]:
-        """The logarithm of phi(t) without the phase mean * t, and a bound on its absolute error."""
-
-    def tail(self, t: float) -> float:
-        """A bound of ln sup over t' >= t of |phi(t')|; at most 0."""
-
-
-class Factor(Protocol):
-    """One part of a composition in one direction: a law of the privacy loss, some copies of it."""
+        return 0.0
 
     @property
-    def slack(self) -> float:
-        """Probability that was cut off, all copies together, rounded up."""
-
-    @property
+    @abstractmethod
     def limit(self) -> float:
         """The largest abscissa at which M is formed in floats."""
 
+    @abstractmethod
     def cumulants(self, cs: Floats) -> tuple[Floats, Floats, Floats]:
         """K = ln M, K' and K'' at abscissas cs; for planning, not certified."""
 
     def outside(self, cs: Floats, k: Floats) -> Floats:
         """About the tilted probability cut off, times copies; k is K(cs). For planning."""
+        return np.zeros_like(cs + k)
 
-    def planned_tail(self, c: float, t: float) -> float:
+    def planned_tail(self, c: float, t: float) -> float:  # noqa: ARG002 - the same everywhere
         """About what the tilt's tail(t) will be."""
+        return 0.0
 
     def log_m_upper(self, c: float) -> float:
         """A certified upper bound of K(c); infinite where none is at hand."""
+        at = self.tilt(c, last=0.0, most=_MANY)
+        return math.inf if at is None else at.log_m + at.log_m_error
 
+    @abstractmethod
     def tilt(self, c: float, *, last: float, most: int) -> Tilt | None:
         """The part at c, good for nodes up to t = last; None where it takes above `most` atoms."""
 
 
-_FEW = 64
-"""A law of so few atoms is never refused for its work."""
-
-
-class Whole:
-    """A law of which nothing is cut off; of its tilt no decay is claimed."""
-
-    __slots__ = ()
-
-    def outside(self, cs: Floats, k: Floats) -> Floats:
-        """Nothing is cut off."""
-        return np.zeros_like(cs + k)
-
-    def planned_tail(self, c: float, t: float) -> float:  # noqa: ARG002 - the same everywhere
-        """No decay is claimed."""
-        return 0.0
+_FEW, _MANY = 64, 1 << 62
+"""A law of so few atoms is never refused for its work; no law has so many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GaussianSum(Whole):
+class GaussianSum(Factor):
     """Gaussian mechanisms and a loss that is a number: M(s) = e^(V s (s + 1) / 2 + loss s).
 
     v: V, the sum of 1 / noise multiplier^2; error: absolute, of the loss.
@@ -96,7 +76,6 @@ class GaussianSum(Whole):
     v: float
     loss: float = 0.0
     error: float = 0.0
-    slack: float = 0.0
     limit: float = 1e10
 
     def cumulants(self, cs: Floats) -> tuple[Floats, Floats, Floats]:
@@ -108,39 +87,24 @@ class GaussianSum(Whole):
         """Minus V t^2 / 2."""
         return -0.5 * self.v * t * t
 
-    def log_m_upper(self, c: float) -> float:
-        """K(c), rounded up."""
-        at = GaussianTilt(law=self, c=c)
-        return at.log_m + at.log_m_error
-
     def tilt(self, c: float, *, last: float, most: int) -> GaussianTilt:  # noqa: ARG002
-        """The part at c."""
-        return GaussianTilt(law=self, c=c)
+        """The part at c; its errors are of eight roundings, those of V included."""
+        square = 0.5 * self.v * c * (c + 1)
+        return GaussianTilt(
+            law=self,
+            c=c,
+            log_m=square + c * self.loss,
+            log_m_error=8 * UNIT * square + c * (self.error + 4 * UNIT * abs(self.loss)),
+            mean=self.v * (c + 0.5) + self.loss,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GaussianTilt:
+class GaussianTilt(Tilt):
     """GaussianSum at abscissa c: phi(t) = e^(i t (V (c + 1/2) + loss) - V t^2 / 2)."""
 
     law: GaussianSum
     c: float
-    slack: float = 0.0
-
-    @property
-    def log_m(self) -> float:
-        """V c (c + 1) / 2 + c loss."""
-        return 0.5 * self.law.v * self.c * (self.c + 1) + self.c * self.law.loss
-
-    @property
-    def log_m_error(self) -> float:
-        """Six roundings, that of V included, those of the loss, and that of the sum."""
-        square = 0.5 * self.law.v * self.c * (self.c + 1)
-        return 8 * UNIT * square + self.c * (self.law.error + 4 * UNIT * abs(self.law.loss))
-
-    @property
-    def mean(self) -> float:
-        """V (c + 1/2) + loss."""
-        return self.law.v * (self.c + 0.5) + self.law.loss
 
     def nodes(self, t: Floats) -> tuple[Complexes, Floats]:
         """The logarithm of |phi|, and the roundings of it and of the mean."""
@@ -154,7 +118,7 @@ class GaussianTilt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThreePoint(Whole):
+class ThreePoint(Factor):
     """Losses e, 0, -e with probabilities p, r, p e^-e: pure privacy (r = 0), randomised response.
 
     Arrays over different mechanisms; counts: copies of each. p + r + p e^-e = 1.
@@ -163,7 +127,6 @@ class ThreePoint(Whole):
     epsilon: Floats
     top: Floats
     counts: Floats
-    slack: float = 0.0
 
     @property
     def limit(self) -> float:
@@ -190,13 +153,6 @@ class ThreePoint(Whole):
         above = above + c * e * self.top * -np.expm1(-e)
         return above, UNIT * (100 + 8 * c * e)
 
-    def log_m_upper(self, c: float) -> float:
-        """K(c), rounded up."""
-        if not 0 < c <= self.limit:
-            return math.inf
-        above, slip = self._above(c)
-        return math.fsum(self.counts * np.log1p(above * (1 + slip))) * (1 + 20 * UNIT)
-
     def tilt(self, c: float, *, last: float, most: int) -> ThreePointTilt | None:  # noqa: ARG002
         """The part at c; None beyond `limit`, or for more than eight times `most` laws."""
         if not 0 < c <= self.limit or self.epsilon.size > 8 * most:
@@ -215,17 +171,13 @@ class ThreePoint(Whole):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThreePointTilt:
+class ThreePointTilt(Tilt):
     """ThreePoint at an abscissa: the tilted probabilities of the losses e and -e."""
 
     law: ThreePoint
-    log_m: float
-    log_m_error: float
     high: Floats
     low: Floats
     slip: Floats
-    mean: float = 0.0
-    slack: float = 0.0
 
     def nodes(self, t: Floats) -> tuple[Complexes, Floats]:
         """The logarithm of phi(t), mechanism by mechanism."""
@@ -244,13 +196,9 @@ class ThreePointTilt:
             error += wrong
         return total, error + 2 * UNIT * self.law.epsilon.size * np.abs(total)
 
-    def tail(self, t: float) -> float:  # noqa: ARG002 - no decay is claimed
-        """No decay is claimed."""
-        return 0.0
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FiniteLaw(Whole):
+class FiniteLaw(Factor):
     """`count` copies of a pair of laws on finitely many points.
 
     lost: a bound on what the atoms leave out of both laws, and of their relative error.
@@ -290,11 +238,6 @@ class FiniteLaw(Whole):
         count = self.count
         big = np.log1p(np.maximum(above, 0.0))
         return count * big, count * first, count * np.maximum(second, 1e-300)
-
-    def log_m_upper(self, c: float) -> float:
-        """K(c), rounded up."""
-        at = self.tilt(c, last=0.0, most=self.atoms.log_mass.size)
-        return math.inf if at is None else at.log_m + at.log_m_error
 
     def tilt(self, c: float, *, last: float, most: int) -> AtomTilt | None:  # noqa: ARG002
         """The part at c; None beyond `limit`, or for many more than `most` atoms."""

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from unacorda.accounting.contour.atoms import logarithm
-from unacorda.accounting.contour.closed import Whole
+from unacorda.accounting.contour.atoms import Tilt, logarithm
+from unacorda.accounting.contour.closed import Factor
 from unacorda.accounting.contour.series import UNIT, Complexes, Floats, excess
 
 # How small many different Laplace mechanisms make |phi| beyond the nodes, stretch by stretch.
@@ -142,12 +142,11 @@ _BINS = 48  # of scales, where a plan is made for more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaplaceSum(Whole):
+class LaplaceSum(Factor):
     """Laplace mechanisms: u = 1 / noise multiplier and the number of copies of each."""
 
     u: Floats
     counts: Floats
-    slack: float = 0.0
 
     @property
     def limit(self) -> float:
@@ -174,13 +173,6 @@ class LaplaceSum(Whole):
         u, two = self.u, 2 * c + 1
         above = ((c + 1) * excess(c * u) + c * excess(-(c + 1) * u)) / two
         return above, UNIT * (100 + 8 * (c + 1) * u)
-
-    def log_m_upper(self, c: float) -> float:
-        """K(c), rounded up."""
-        if not 0 < c <= self.limit:
-            return math.inf
-        above, slip = self._above(c)
-        return math.fsum(self.counts * np.log1p(above * (1 + slip))) * (1 + 20 * UNIT)
 
     def planned_tail(self, c: float, t: float) -> float:
         """The tilt's bound, or where |phi| stands at t if there are many different scales."""
@@ -240,16 +232,12 @@ class LaplaceSum(Whole):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaplaceTilt:
+class LaplaceTilt(Tilt):
     """LaplaceSum at abscissa c; above: M(c) - 1 of each scale."""
 
     law: LaplaceSum
     c: float
     above: Floats
-    log_m: float
-    log_m_error: float
-    mean: float = 0.0
-    slack: float = 0.0
 
     def nodes(self, t: Floats) -> tuple[Complexes, Floats]:
         """The logarithm of phi(t), and a bound on its error: products, of powers logarithms."""

@@ -12,7 +12,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from unacorda.accounting.contour.closed import Factor, GaussianSum, Tilt
+from unacorda.accounting.contour.atoms import Tilt
+from unacorda.accounting.contour.closed import Factor, GaussianSum
 from unacorda.accounting.contour.laplace import LaplaceTilt
 from unacorda.accounting.contour.plan import Plan, log_kappa
 from unacorda.accounting.contour.sampled_gaussian import SampledGaussianTilt

@@ -17,8 +17,15 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import log_ndtr
 
-from unacorda.accounting.contour.atoms import AtomTilt, Quadrature, RatioAtoms, mean_excess, tilt
-from unacorda.accounting.contour.closed import Tilt
+from unacorda.accounting.contour.atoms import (
+    AtomTilt,
+    Quadrature,
+    RatioAtoms,
+    Tilt,
+    mean_excess,
+    tilt,
+)
+from unacorda.accounting.contour.closed import Factor
 from unacorda.accounting.contour.series import UNIT, Floats, log_sum, short
 
 SHARE_ERROR = 1e-14
@@ -94,7 +101,7 @@ _MOST_ABSCISSA = 1e20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SampledGaussian:
+class SampledGaussian(Factor):
     """`count` steps in one direction, restricted to low <= x <= high, with its planning grid.
 
     q, mu: sampling rate and 1 / noise multiplier; remove: the direction; step: of the planning
