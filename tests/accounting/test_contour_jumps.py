@@ -22,7 +22,6 @@ from unacorda.accounting.contour.sampled_gaussian import (
     SHARE_ERROR,
     Cut,
     SampledGaussian,
-    sampled_gaussian_log_m_upper,
 )
 from unacorda.accounting.rules.base import Direction
 from unacorda.privacy.events import Approximate, Event, Gaussian, Laplace, Pure
@@ -186,7 +185,7 @@ def test_the_pieces_of_a_step_make_the_step() -> None:
             made = one.tilt(2.5, last=1.0, most=8000)
             assert made is not None
             assert abs(mp.log(m[3.5] / m[1]) - made.log_m) <= made.log_m_error + 1e-12
-            above = sampled_gaussian_log_m_upper(one, 2.5)
+            above = one.log_m_upper(2.5)
             assert made.log_m - made.log_m_error <= above
             assert above == pytest.approx(made.log_m, abs=1e-6)
 

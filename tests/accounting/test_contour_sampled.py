@@ -23,7 +23,6 @@ from unacorda.accounting.contour.parts import flatten, parts_of
 from unacorda.accounting.contour.plan import abscissas, curve, saddle_for_epsilon
 from unacorda.accounting.contour.sampled_gaussian import (
     SampledGaussian,
-    sampled_gaussian_log_m_upper,
 )
 from unacorda.accounting.rules.base import Direction
 from unacorda.privacy.events import Event, Gaussian
@@ -311,7 +310,7 @@ def test_chernoff_bound_of_the_restricted_law_is_above_the_cumulant() -> None:
         for c in (0.5, 2.0, 5.0):
             made = law.tilt(c, last=1.0, most=4000)
             assert made is not None
-            above = sampled_gaussian_log_m_upper(law, c)
+            above = law.log_m_upper(c)
             assert made.log_m - made.log_m_error <= above
             assert above == pytest.approx(made.log_m, rel=1e-8)
 
@@ -330,7 +329,7 @@ def test_the_cumulant_is_known_at_the_least_abscissas_too() -> None:
         for c in (3e-6, 1e-5):
             made = law.tilt(c, last=1e-9, most=20_000)
             assert made is not None
-            above = sampled_gaussian_log_m_upper(law, c)
+            above = law.log_m_upper(c)
             assert made.log_m - made.log_m_error <= above
             assert above - made.log_m < 0.1
 

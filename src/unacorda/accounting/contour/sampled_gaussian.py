@@ -21,7 +21,6 @@ from unacorda.accounting.contour.atoms import (
     AtomTilt,
     Quadrature,
     RatioAtoms,
-    Tilt,
     mean_excess,
     tilt,
 )
@@ -30,8 +29,6 @@ from unacorda.accounting.contour.series import UNIT, Floats, log_sum, short
 
 SHARE_ERROR = 1e-14
 """log_ndtr(z) counts as right within (1 + z^2) times this, relative, its argument rounded."""
-
-_LOG_ROOT = 0.5 * math.log(2 * math.pi)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,19 +69,18 @@ class Cut:
         wrong: Floats = 1.3 * (slip * (1 + part) + part * also) + 1e-15 * np.abs(share)
         return share, wrong
 
-    def falling(self, x: Floats) -> Floats:
-        """The normal density about `low` over the weight, rounded up: it falls in x."""
-        return self._hazard(x, self.low)
+    def hazard(self, left: Floats, right: Floats) -> Floats:
+        """The normal densities about both ends over the weight, rounded up.
 
-    def rising(self, x: Floats) -> Floats:
-        """The normal density about `high` over the weight, rounded up: it rises in x."""
-        return self._hazard(x, self.high)
+        That about `low` falls in x and is taken at `left`; that about `high` rises, at `right`.
+        """
+        return self._hazard(left, self.low) + self._hazard(right, self.high)
 
     def _hazard(self, x: Floats, place: float) -> Floats:
         if math.isinf(place):
             return np.zeros_like(x)
         z = (x - place) / self.width
-        level = -0.5 * z * z - _LOG_ROOT - math.log(self.width) - self.log_share(x)
+        level = -0.5 * z * z - LOG_ROOT - math.log(self.width) - self.log_share(x)
         hazard: Floats = np.exp(np.minimum(level + 1e-9, 600.0))
         return hazard
 
@@ -255,7 +251,7 @@ class SampledGaussian(Factor):
         log_weight = power * self.ell + self.log_mass
         weights = np.exp(log_weight - log_weight.max())
         weights /= weights.sum()
-        shape = paths(self, power, self.x, self.ell, weights)
+        shape = Paths(self, power, self.x, self.ell, weights)
         if t >= self.until:
             return self.count * planned_log_tail(self, shape, power, t)
         far = self.count * planned_log_tail(self, shape, power, self.until)
@@ -265,12 +261,87 @@ class SampledGaussian(Factor):
         return max(far, self.count * math.log(max(math.hypot(real, imaginary), 1e-300)))
 
     def log_m_upper(self, c: float) -> float:
-        """A certified upper bound of count * ln M_A(c), A the restricted law; may be infinite."""
-        return sampled_gaussian_log_m_upper(self, c)
+        """A certified upper bound of count * ln M_A(c), A the restricted law; may be infinite.
 
-    def tilt(self, c: float, *, last: float, most: int) -> Tilt | None:
-        """The certified law at c, good for nodes up to t = `last`; None above `most` points."""
-        return sampled_gaussian_tilt(self, c, last=last, most=most)
+        Bound       upper. Loose by up to a grid point's weight where the law sticks to its end.
+        Source      docs/proofs/contour.md, Theorem 5.
+        """
+        power = self.power(c)
+        if not 0 < c <= self.limit:
+            return math.inf
+        exponent = power * self.ell
+        at_edge = self.edge_mass
+        log_edge = at_edge + power * self.edge_ell
+        if float(log_edge.max()) > 650.0:
+            return math.inf
+        log_weight = np.concatenate([log_edge[:1], self.log_mass + exponent, log_edge[1:]])
+        share = np.concatenate([self.edge_share[:1], self.share, self.edge_share[1:]])
+        widest = _widest(share, self.mu * self.step)
+        bend = (self.sharpness + max(0.0, -power) * self.mu**2 * widest) * self.step**2 / 8
+        depths = _depths(self)
+        depths = depths[depths <= 2 * math.pi / (self.step * self.sharpness)]
+        if not depths.size:
+            return math.inf
+        swell = np.tile(bend, (depths.size, 1))
+        if power < 0:
+            swell = swell + _grown(power, widest, 0.5 * self.mu * depths)
+        lines = log_sum(swell + log_weight) + math.log(2)
+        if not self.jumps:
+            lines = np.logaddexp(lines, math.log1p(2 * abs(power)) - self.log_norm)
+        sides = lines + 0.5 * self.sharpness * depths * depths + _log_kernel(depths, self.step)
+        ends = log_sum(swell[:, [0, -1]] + log_edge)
+        level = float(np.min(np.exp(np.minimum(sides, 650.0)) + np.exp(np.minimum(ends, 650.0))))
+        if self.jumps:
+            assert self.cut is not None
+            top = float(log_weight.max())
+            total = math.exp(min(top, 650.0)) * float(np.exp(log_weight - top).sum()) * (1 + 1e-10)
+            bound = (total + level * (1 + 1e-9)) * (1 + self.cut.norm_error)
+            k = math.log(bound) if bound < 1e270 else math.inf
+        else:
+            plain = float(np.exp(at_edge).sum() + np.exp(at_edge + self.edge_ell).sum())
+            level += (1 + abs(power)) * plain
+            # the planning grid's places are no exact floats
+            away = 4 * UNIT * max(abs(self.low), abs(self.high))
+            atoms = _atoms(self, self.x, step=self.step, away=away)
+            total = math.fsum(mean_excess(atoms, power))
+            rest = (1 + abs(power)) * self.lost
+            if self.cut is not None:
+                rest += float(self.offset(power)) + (1 + abs(power)) * self.cut.drift_error
+            bound = total + level * (1 + 1e-9) + rest
+            k = math.log1p(max(bound, -0.999999)) if bound < 1e300 else math.inf
+        return self.count * (k + 1e-12 * abs(k))
+
+    def tilt(self, c: float, *, last: float, most: int) -> SampledGaussianTilt | None:
+        """The law at c, good for nodes up to t = `last`; None where that takes above `most` atoms.
+
+        The step is the largest for which every sum errs by less than about 1e-13 / count of M(c).
+        """
+        power = self.power(c)
+        depths = _depths(self)
+        scale = float(np.max(power * self.ell + self.log_mass)) - math.log(self.step)
+        lines = _log_lines(self, power, last, depths, scale)
+        log_count = math.log(self.count / _TOLERANCE)
+        wanted = lines + math.log(2.0) + log_count
+        plain = 0.5 * self.sharpness * depths * depths + math.log(2 + 4 * abs(power)) + log_count
+        step = (
+            2
+            * math.pi
+            * min(
+                float(np.max(depths / np.maximum(wanted, 1.0))),
+                float(np.max(depths / np.maximum(plain, 1.0))),
+            )
+        )
+        found: SampledGaussianTilt | None = None
+        for _ in range(4):
+            if not step > (self.high - self.low) / most:
+                return found
+            made = _tilt_at(self, c, last, step=short(step), lines=lines + scale)
+            if made is not None and (found is None or made.quadrature < found.quadrature):
+                found = made
+            if found is not None and found.quadrature * self.count < 1e-11:
+                return found
+            step *= 0.6
+        return found
 
 
 def sampled_gaussian(
@@ -337,7 +408,7 @@ def on_grid(law: SampledGaussian, points: int) -> SampledGaussian:
         edge_share=edge_share,
         under=under,
         lost=lost,
-        hazard=None if law.cut is None else law.cut.falling(x) + law.cut.rising(x),
+        hazard=None if law.cut is None else law.cut.hazard(x, x),
     )
 
 
@@ -394,24 +465,23 @@ _CLEAR = (1e-2, 1e-5)
 _MOST_CELLS = 700
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Paths:
-    """The shape of good paths for one tilted law at equally spaced places x.
+    """The shape of good paths for one tilted law, given by its weights at equally spaced places x.
 
     height: the second-order optimum over t; slope, square, bend: of w / f on average; ramps: from
     0 at the bulk to 1 at rare jumps that lie apart from it, a row each.
     """
 
-    mu: float
-    x: Floats
-    ell: Floats
-    share: Floats
-    weights: Floats
-    height: Floats
-    slope: float
-    square: float
-    bend: float
-    ramps: Floats
+    def __init__(
+        self, law: SampledGaussian, power: float, x: Floats, ell: Floats, weights: Floats
+    ) -> None:
+        self.mu, self.x, self.ell, self.weights = law.mu, x, ell, weights
+        self.share = share = ratio(law.q, law.mu, x)[1]
+        self.height = _heights(x, ell, weights)
+        self.slope = law.mu * float(weights @ share)
+        self.square = law.mu**2 * float(weights @ (share * share))
+        self.bend = 1.0 - power * law.mu**2 * float(weights @ (share * (1 - share)))
+        self.ramps = _ramps(x, weights)
 
     def at(self, t: float, *, rough: bool = False) -> Floats:
         """Heights of several paths for this t, a row each, at most pi / (2 mu).
@@ -443,23 +513,6 @@ class Paths:
         return heights
 
 
-def paths(law: SampledGaussian, power: float, x: Floats, ell: Floats, weights: Floats) -> Paths:
-    """The paths for a law given by its weights at equally spaced places."""
-    share = ratio(law.q, law.mu, x)[1]
-    return Paths(
-        mu=law.mu,
-        x=x,
-        ell=ell,
-        share=share,
-        weights=weights,
-        height=_heights(x, ell, weights),
-        slope=law.mu * float(weights @ share),
-        square=law.mu**2 * float(weights @ (share * share)),
-        bend=1.0 - power * law.mu**2 * float(weights @ (share * (1 - share))),
-        ramps=_ramps(x, weights),
-    )
-
-
 def _ramps(x: Floats, weights: Floats) -> Floats:
     """Paths that rise in the valley between two peaks of a law, where hardly any of it lies."""
     highest = np.maximum.accumulate(weights), np.maximum.accumulate(weights[::-1])[::-1]
@@ -488,108 +541,102 @@ def _heights(x: Floats, ell: Floats, weights: Floats) -> Floats:
     return heights
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cells:
-    """A tilted law in cells: bounds of each cell's probability, and what bounds f on it.
+class _Cells:
+    """A tilted law between its ends in cells: bounds of their probabilities, and what bounds f.
+
+    log_m: ln M(c) of it, right within `slip`, relative. The logarithm of the density has its second
+    derivative in [-under, over]: a cell's probability is that of its chord within e^(over h^2 / 8)
+    and e^(under h^2 / 8).
 
     edges: the cells' ends; least, most: of the probability; share: w / f at the edges; narrow,
     wide: least and greatest p0 p1; hazard: the greatest of the cut, or None; log_ends: ln of the
     tilted density at both ends.
     """
 
-    law: SampledGaussian
-    power: float
-    edges: Floats
-    least: Floats
-    most: Floats
-    share: Floats
-    narrow: Floats
-    wide: Floats
-    hazard: Floats | None
-    log_ends: Floats
-    paths: Paths
+    def __init__(
+        self,
+        law: SampledGaussian,
+        power: float,
+        ends: tuple[float, float],
+        *,
+        log_m: float,
+        slip: float,
+    ) -> None:
+        count = min(math.ceil((ends[1] - ends[0]) / min(0.1, 0.1 / law.mu)), _MOST_CELLS)
+        self.law, self.power = law, power
+        self.edges = edges = np.linspace(*ends, count + 1)
+        h = float(edges[1] - edges[0]) * (1 + 1e-12)
+        ell, self.share = ratio(law.q, law.mu, edges)
+        log_density = power * ell + law.log_density(edges) - log_m
+        self.narrow, self.wide = _products(self.share)
+        curve = law.mu**2 * self.wide
+        over = np.maximum(power * curve - 1.0, 0.0) if power > 0 else np.zeros_like(curve)
+        under = law.sharpness + max(0.0, -power) * curve
+        upper = np.maximum(log_density[1:], log_density[:-1])
+        gap = np.maximum(np.abs(np.diff(log_density)), 1e-6)
+        chord = h * np.exp(np.minimum(upper, 600.0)) * (-np.expm1(-gap) / gap)
+        loose = slip + 2e-6
+        bulge = under * h * h / 8
+        self.least = chord * np.exp(-over * h * h / 8) * (1 - loose)
+        swollen = chord * np.exp(np.minimum(bulge, 600.0)) * (1 + loose)
+        self.most = np.where(bulge > 600.0, 1.0, swollen)
+        self.hazard = None if law.cut is None else law.cut.hazard(edges[:-1], edges[1:])
+        self.log_ends = log_density[[0, -1]] + 1e-9
+        middle, law_ell = 0.5 * (edges[1:] + edges[:-1]), 0.5 * (ell[1:] + ell[:-1])
+        self.paths = Paths(law, power, middle, law_ell, chord / float(chord.sum()))
+
+    def log_tail(self, t: float) -> float:
+        """A certified bound of ln sup over t' >= t of |phi(t')| of one step; at most 0.
+
+        Bound       upper: on the best of several paths, the greatest modulus in each cell.
+        Source      docs/proofs/contour.md, Theorem 4.
+        """
+        law, power = self.law, self.power
+        inner = self.paths.at(t)
+        y = np.concatenate(
+            [inner[:, :1], 0.5 * (inner[:, 1:] + inner[:, :-1]), inner[:, -1:]], axis=1
+        )
+        low, high = np.minimum(y[:, 1:], y[:, :-1]), np.maximum(y[:, 1:], y[:, :-1])
+        slope = (high - low) / np.diff(self.edges)
+        sine = np.sin(0.5 * law.mu * (low if power > 0 else high))
+        bend = self.narrow if power > 0 else self.wide
+        lift = 0.5 * power * np.log1p(-4 * bend * sine * sine)
+        rise = 0.5 * high * high + 0.5 * np.log1p(slope * slope)
+        if self.hazard is not None:
+            rise += _growth(law, high, self.hazard)
+        turn = t * _turn(self.share[:-1], law.mu * low)
+        psi = lift + rise - turn + 1e-13 * (np.abs(lift) + rise + turn)
+        change = np.expm1(np.minimum(psi, 600.0))
+        gain = np.minimum(change, 0.0) @ self.least + np.maximum(change, 0.0) @ self.most
+        gain += 1e-12 * (np.abs(change) @ self.most)
+        ends = y[:, [0, -1]]
+        level = np.log(ends) + 0.5 * ends * ends + self.log_ends
+        if power < 0:
+            sine = np.sin(0.5 * law.mu * ends)
+            level += 0.5 * power * np.log1p(-4 * self.wide[[0, -1]] * sine * sine)
+        if self.hazard is not None:
+            level += _growth(law, ends, self.hazard[[0, -1]])
+        beyond = np.exp(np.minimum(level, 600.0)).sum(axis=1)
+        far = (psi > 600.0).any(axis=1)
+        gain = np.where(far, np.inf, gain + beyond)
+        plain = np.where(far, np.inf, np.exp(np.minimum(psi, 600.0)) @ self.most + beyond)
+        best = math.log1p(max(float(gain.min()), -0.99))
+        return min(best, math.log(float(plain.min()) + 1e-300), 0.0) * (1 - 1e-9)
 
 
-def cells(
-    law: SampledGaussian, power: float, *, low: float, high: float, log_m: float, slip: float
-) -> Cells:
-    """The law on [low, high] in cells; log_m: ln M(c) of it, right within `slip`, relative.
-
-    The logarithm of the density has its second derivative in [-under, over]: a cell's probability
-    is that of its chord within e^(over h^2 / 8) and e^(under h^2 / 8).
-    """
-    count = min(math.ceil((high - low) / min(0.1, 0.1 / law.mu)), _MOST_CELLS)
-    edges = np.linspace(low, high, count + 1)
-    h = float(edges[1] - edges[0]) * (1 + 1e-12)
-    ell, share = ratio(law.q, law.mu, edges)
-    log_density = power * ell + law.log_density(edges) - log_m
+def _products(share: Floats) -> tuple[Floats, Floats]:
+    """The least and the greatest p0 p1 between neighbors, of w / f at ascending places."""
     both = share * (1 - share)
     wide = np.maximum(both[1:], both[:-1])
     wide[(share[:-1] <= 0.5) & (share[1:] >= 0.5)] = 0.25
-    curve = law.mu**2 * wide
-    over = np.maximum(power * curve - 1.0, 0.0) if power > 0 else np.zeros_like(wide)
-    under = law.sharpness + max(0.0, -power) * curve
-    upper = np.maximum(log_density[1:], log_density[:-1])
-    gap = np.maximum(np.abs(np.diff(log_density)), 1e-6)
-    chord = h * np.exp(np.minimum(upper, 600.0)) * (-np.expm1(-gap) / gap)
-    loose = slip + 2e-6
-    bulge = under * h * h / 8
-    middle = 0.5 * (edges[1:] + edges[:-1])
-    law_ell = 0.5 * (ell[1:] + ell[:-1])
-    total = float(chord.sum())
-    return Cells(
-        law=law,
-        power=power,
-        edges=edges,
-        least=chord * np.exp(-over * h * h / 8) * (1 - loose),
-        most=np.where(bulge > 600.0, 1.0, chord * np.exp(np.minimum(bulge, 600.0)) * (1 + loose)),
-        share=share,
-        narrow=np.minimum(both[1:], both[:-1]),
-        wide=wide,
-        hazard=None if law.cut is None else law.cut.falling(edges[:-1]) + law.cut.rising(edges[1:]),
-        log_ends=log_density[[0, -1]] + 1e-9,
-        paths=paths(law, power, middle, law_ell, chord / total),
-    )
+    return np.minimum(both[1:], both[:-1]), wide
 
 
-def log_tail(part: Cells, t: float) -> float:
-    """A certified bound of ln sup over t' >= t of |phi(t')| of one step; at most 0.
-
-    Bound       upper: on the best of several paths, the greatest modulus in each cell.
-    Source      docs/proofs/contour.md, Theorem 4.
-    """
-    law, power = part.law, part.power
-    inner = part.paths.at(t)
-    y = np.concatenate([inner[:, :1], 0.5 * (inner[:, 1:] + inner[:, :-1]), inner[:, -1:]], axis=1)
-    low, high = np.minimum(y[:, 1:], y[:, :-1]), np.maximum(y[:, 1:], y[:, :-1])
-    slope = (high - low) / np.diff(part.edges)
-    sine = np.sin(0.5 * law.mu * (low if power > 0 else high))
-    bend = part.narrow if power > 0 else part.wide
-    lift = 0.5 * power * np.log1p(-4 * bend * sine * sine)
-    rise = 0.5 * high * high + 0.5 * np.log1p(slope * slope)
-    if part.hazard is not None:
-        rise += _growth(law, high, part.hazard)
-    angle = law.mu * low
+def _turn(share: Floats, angle: Floats) -> Floats:
+    """The argument of f at the height angle / mu above a place where w / f is `share`."""
     half = np.sin(0.5 * angle)
-    left = part.share[:-1]
-    turn = t * np.arctan2(left * np.sin(angle), 1 - 2 * left * half * half)
-    psi = lift + rise - turn + 1e-13 * (np.abs(lift) + rise + turn)
-    change = np.expm1(np.minimum(psi, 600.0))
-    gain = np.minimum(change, 0.0) @ part.least + np.maximum(change, 0.0) @ part.most
-    gain += 1e-12 * (np.abs(change) @ part.most)
-    ends = y[:, [0, -1]]
-    level = np.log(ends) + 0.5 * ends * ends + part.log_ends
-    if power < 0:
-        sine = np.sin(0.5 * law.mu * ends)
-        level += 0.5 * power * np.log1p(-4 * part.wide[[0, -1]] * sine * sine)
-    if part.hazard is not None:
-        level += _growth(law, ends, part.hazard[[0, -1]])
-    beyond = np.exp(np.minimum(level, 600.0)).sum(axis=1)
-    far = (psi > 600.0).any(axis=1)
-    gain = np.where(far, np.inf, gain + beyond)
-    plain = np.where(far, np.inf, np.exp(np.minimum(psi, 600.0)) @ part.most + beyond)
-    best = min(math.log1p(max(float(gain.min()), -0.99)), math.log(float(plain.min()) + 1e-300))
-    return min(best, 0.0) * (1 - 1e-9)
+    turn: Floats = np.arctan2(share * np.sin(angle), 1 - 2 * share * half * half)
+    return turn
 
 
 def planned_log_tail(law: SampledGaussian, part: Paths, power: float, t: float) -> float:
@@ -597,7 +644,7 @@ def planned_log_tail(law: SampledGaussian, part: Paths, power: float, t: float) 
     y, share = part.at(t, rough=True), part.share
     half = np.sin(0.5 * law.mu * y)
     psi = 0.5 * power * np.log1p(-4 * share * (1 - share) * half * half) + 0.5 * y * y
-    psi -= t * np.arctan2(share * np.sin(law.mu * y), 1 - 2 * share * half * half)
+    psi -= t * _turn(share, law.mu * y)
     psi += 0.5 * np.log1p((np.diff(y, axis=1, append=y[:, -1:]) / (part.x[1] - part.x[0])) ** 2)
     if law.hazard is not None:
         psi += _growth(law, y, law.hazard)
@@ -648,45 +695,9 @@ class SampledGaussianTilt(AtomTilt):
 
     def _far(self, t: float) -> float:
         """The bound by a path."""
-        (low, high), power = self.ends, self.law.power(self.c)
-        slip = self.quadrature + 1e-9
-        part = cells(self.law, power, low=low, high=high, log_m=self.log_sum, slip=slip)
-        return self.count * log_tail(part, t)
-
-
-def sampled_gaussian_tilt(
-    law: SampledGaussian, c: float, *, last: float, most: int
-) -> SampledGaussianTilt | None:
-    """The law at c, good for nodes up to t = `last`; None where that takes above `most` atoms.
-
-    The step is the largest for which every sum errs by less than about 1e-13 / count of M(c).
-    """
-    power = law.power(c)
-    depths = _depths(law)
-    scale = float(np.max(power * law.ell + law.log_mass)) - math.log(law.step)
-    lines = _log_lines(law, power, last, depths, scale)
-    log_count = math.log(law.count / _TOLERANCE)
-    wanted = lines + math.log(2.0) + log_count
-    plain = 0.5 * law.sharpness * depths * depths + math.log(2 + 4 * abs(power)) + log_count
-    step = (
-        2
-        * math.pi
-        * min(
-            float(np.max(depths / np.maximum(wanted, 1.0))),
-            float(np.max(depths / np.maximum(plain, 1.0))),
-        )
-    )
-    found: SampledGaussianTilt | None = None
-    for _ in range(4):
-        if not step > (law.high - law.low) / most:
-            return found
-        made = _tilt_at(law, c, last, step=short(step), lines=lines + scale)
-        if made is not None and (found is None or made.quadrature < found.quadrature):
-            found = made
-        if found is not None and found.quadrature * law.count < 1e-11:
-            return found
-        step *= 0.6
-    return found
+        power, slip = self.law.power(self.c), self.quadrature + 1e-9
+        part = _Cells(self.law, power, self.ends, log_m=self.log_sum, slip=slip)
+        return self.count * part.log_tail(t)
 
 
 def _tilt_at(
@@ -698,24 +709,9 @@ def _tilt_at(
     first, final = math.ceil(law.low / step + 0.5), math.floor(law.high / step - 0.5)
     x: Floats = step * np.arange(first, final + 1, dtype=np.float64)
     edges = np.array([step * (first - 0.5), step * (final + 0.5)])
-    ell, share = ratio(law.q, law.mu, x)
     edge_ell, edge_share = ratio(law.q, law.mu, edges)
-    square = 0.5 * x * x
-    mass_error = UNIT * (2 * square + 4 * abs(math.log(step)) + 12)
-    density = -LOG_ROOT - square
-    cut = law.cut
-    if cut is not None:
-        log_share, share_error = cut.log_share_and_error(x)
-        density = density + log_share - cut.log_norm
-        mass_error = mass_error + share_error + cut.norm_error
-        mass_error += 4 * UNIT * (np.abs(log_share) + abs(cut.log_norm))
-    atoms = RatioAtoms(
-        log_mass=math.log(step) + density,
-        log_mass_error=mass_error,
-        log_ratio=ell,
-        log_ratio_error=ratio_error(law.q, law.mu, x, ell, share),
-    )
-    log_weight = power * ell + atoms.log_mass
+    atoms = _atoms(law, x, step=step)
+    log_weight = power * atoms.log_ratio + atoms.log_mass
     top = float(log_weight.max())
     total = top + math.log(float(np.exp(log_weight - top).sum()))
     log_ends = power * edge_ell + law.log_density(edges) - total
@@ -737,8 +733,8 @@ def _tilt_at(
     norm = math.exp(law.log_norm) * (1 - 1e-9)
     excess = relative * math.exp(min(total, 600.0)) + (1 + 2 * abs(power)) * base / norm
     excess += (1 + abs(power)) * lost
-    if cut is not None:
-        excess += (1 + abs(power)) * cut.drift_error
+    if law.cut is not None:
+        excess += (1 + abs(power)) * law.cut.drift_error
     return tilt(
         atoms,
         power=power,
@@ -767,9 +763,8 @@ def _log_segments(
     """
     v = np.concatenate([[0.0], depths])
     angle = (law.mu * v[1:])[:, None]
-    half = np.sin(0.5 * angle)
-    turn = np.arctan2(share * np.sin(angle), 1 - 2 * share * half * half)
-    rate = 2 * math.pi / step - t * law.mu * np.maximum(turn / angle, share) * (1 + 1e-12)
+    turn = np.maximum(_turn(share, angle) / angle, share)
+    rate = 2 * math.pi / step - t * law.mu * turn * (1 + 1e-12)
     width = np.diff(v)[:, None]
     fall = np.maximum(np.abs(rate * width), 1e-9)
     mean = np.log(-np.expm1(-fall) / fall) + np.maximum(-rate * width, 0.0)
@@ -777,80 +772,32 @@ def _log_segments(
     pieces = pieces + mean - rate * v[:-1, None]
     if power < 0:
         both = np.minimum(share * (1 - share) + 1e-300, 0.25)
-        pieces = pieces + 0.5 * power * np.log1p(-4 * both * half * half)
+        pieces = pieces + _grown(power, both, 0.5 * law.mu * depths)
     segments: Floats = np.logaddexp.accumulate(pieces, axis=0)
     return segments + 1e-6
 
 
-def sampled_gaussian_log_m_upper(law: SampledGaussian, c: float) -> float:
-    """A certified upper bound of count * ln M_A(c), A the restricted law; may be infinite.
+def _atoms(law: SampledGaussian, x: Floats, *, step: float, away: float = 0.0) -> RatioAtoms:
+    """The atoms at x, places a step apart, with the errors of their numbers.
 
-    Bound       upper. Loose by up to a grid point's weight where the law sticks to its end.
-    Source      docs/proofs/contour.md, Theorem 5.
-    """
-    power = law.power(c)
-    if not 0 < c <= law.limit:
-        return math.inf
-    exponent = power * law.ell
-    at_edge = law.edge_mass
-    log_edge = at_edge + power * law.edge_ell
-    if float(log_edge.max()) > 650.0:
-        return math.inf
-    log_weight = np.concatenate([log_edge[:1], law.log_mass + exponent, log_edge[1:]])
-    share = np.concatenate([law.edge_share[:1], law.share, law.edge_share[1:]])
-    widest = _widest(share, law.mu * law.step)
-    bend = (law.sharpness + max(0.0, -power) * law.mu**2 * widest) * law.step**2 / 8
-    depths = _depths(law)
-    depths = depths[depths <= 2 * math.pi / (law.step * law.sharpness)]
-    if not depths.size:
-        return math.inf
-    swell = np.tile(bend, (depths.size, 1))
-    if power < 0:
-        swell = swell + _grown(power, widest, 0.5 * law.mu * depths)
-    lines = log_sum(swell + log_weight) + math.log(2)
-    if not law.jumps:
-        lines = np.logaddexp(lines, math.log1p(2 * abs(power)) - law.log_norm)
-    sides = lines + 0.5 * law.sharpness * depths * depths + _log_kernel(depths, law.step)
-    ends = log_sum(swell[:, [0, -1]] + log_edge)
-    level = float(np.min(np.exp(np.minimum(sides, 650.0)) + np.exp(np.minimum(ends, 650.0))))
-    if law.jumps:
-        assert law.cut is not None
-        top = float(log_weight.max())
-        total = math.exp(min(top, 650.0)) * float(np.exp(log_weight - top).sum()) * (1 + 1e-10)
-        bound = (total + level * (1 + 1e-9)) * (1 + law.cut.norm_error)
-        k = math.log(bound) if bound < 1e270 else math.inf
-    else:
-        plain = float(np.exp(at_edge).sum() + np.exp(at_edge + law.edge_ell).sum())
-        level += (1 + abs(power)) * plain
-        above, error = mean_excess(_planned_atoms(law), power)
-        total = above + error
-        rest = (1 + abs(power)) * law.lost
-        if law.cut is not None:
-            rest += float(law.offset(power)) + (1 + abs(power)) * law.cut.drift_error
-        bound = total + level * (1 + 1e-9) + rest
-        k = math.log1p(max(bound, -0.999999)) if bound < 1e300 else math.inf
-    return law.count * (k + 1e-12 * abs(k))
-
-
-def _planned_atoms(law: SampledGaussian) -> RatioAtoms:
-    """The atoms of the planning grid, which are not exact floats, with the errors of their numbers.
+    away: how far the places are from exact floats; 0 for others than the law's planning grid.
 
     Source      docs/proofs/contour.md, sections 5 and 7.
     """
-    x = law.x
-    square, away = 0.5 * x * x, 4 * UNIT * max(abs(law.low), abs(law.high))
-    mass_error = UNIT * (2 * square + 4 * abs(math.log(law.step)) + 12) + away * (np.abs(x) + away)
+    ell, share = ratio(law.q, law.mu, x)
+    mass_error = UNIT * (x * x + 4 * abs(math.log(step)) + 12) + away * (np.abs(x) + away)
     if law.cut is not None:
-        assert law.hazard is not None
         log_share, share_error = law.cut.log_share_and_error(x)
-        mass_error = mass_error + share_error + law.cut.norm_error + 2 * away * law.hazard
+        mass_error += share_error + law.cut.norm_error
         mass_error += 4 * UNIT * (np.abs(log_share) + abs(law.cut.log_norm))
-    ratio_wrong = ratio_error(law.q, law.mu, x, law.ell, law.share)
+        if law.hazard is not None and away:
+            mass_error += 2 * away * law.hazard
+    slip = away * law.mu * np.minimum(2 * share, 1.0)
     return RatioAtoms(
-        log_mass=law.log_mass,
+        log_mass=math.log(step) + law.log_density(x),
         log_mass_error=mass_error,
-        log_ratio=law.ell,
-        log_ratio_error=ratio_wrong + away * law.mu * np.minimum(2 * law.share, 1.0),
+        log_ratio=ell,
+        log_ratio_error=ratio_error(law.q, law.mu, x, ell, share) + slip,
     )
 
 
@@ -891,15 +838,10 @@ def _log_lines(
     h = float(edges[1] - edges[0]) * (1 + 1e-12)
     ell, share = ratio(law.q, law.mu, edges)
     log_weight = power * ell + law.log_density(edges) - scale
-    both = share * (1 - share)
-    widest = np.maximum(both[1:], both[:-1])
-    widest[(share[:-1] < 0.5) & (share[1:] > 0.5)] = 0.25
+    _, widest = _products(share)
     bend = (law.sharpness + max(0.0, -power) * law.mu**2 * widest) * h * h / 8
     top = np.maximum(log_weight[1:], log_weight[:-1]) + bend + math.log(h)
-    angle = law.mu * depths[:, None]
-    half = np.sin(0.5 * angle)
-    turn = np.arctan2(share * np.sin(angle), 1 - 2 * share * half * half)
-    level = top + t * turn[:, 1:]
+    level = top + t * _turn(share, law.mu * depths[:, None])[:, 1:]
     if power < 0:
         level = level + _grown(power, widest, 0.5 * law.mu * depths)
     lines = log_sum(level)
