@@ -12,6 +12,7 @@ from unacorda.accounting.arguments import priceable
 from unacorda.accounting.prices import (
     approx_dp_price,
     gdp_price,
+    price,
     pure_price,
     renyi_price,
     zcdp_price,
@@ -117,7 +118,9 @@ def charge(event: Event, request: Guarantee, account: Guarantee) -> Guarantee:
     event = priceable(event)
     asked = request_price(request, account)
     try:
-        cost = _event_price(event, account, request)
+        delta = request.delta if isinstance(request, ApproxDP) else Fraction(0)
+        alpha = account.alpha if isinstance(account, RenyiDP) else None
+        cost = price(event, type(account), delta=delta or None, alpha=alpha)
     except UnsupportedEvent:
         if not _keeps(event, request):
             raise
@@ -129,21 +132,6 @@ def charge(event: Event, request: Guarantee, account: Guarantee) -> Guarantee:
     if _keeps(event, request):
         return asked
     raise InvalidParameter("event", event, expected=f"an event that costs at most {request}")
-
-
-def _event_price(event: Event, account: Guarantee, request: Guarantee) -> Guarantee:
-    match account:
-        case PureDP():
-            return pure_price(event)
-        case ApproxDP():
-            delta = request.delta if isinstance(request, ApproxDP) else Fraction(0)
-            return approx_dp_price(event, delta=delta or None)
-        case ZCDP():
-            return zcdp_price(event)
-        case GDP():
-            return gdp_price(event)
-        case RenyiDP(alpha):
-            return renyi_price(event, alpha=alpha)
 
 
 def _keeps(event: Event, request: Guarantee) -> bool:

@@ -15,16 +15,13 @@ from unacorda.accounting.amplification.sampling import sampling_worth
 from unacorda.accounting.arguments import Events, together
 from unacorda.accounting.findings import CertifiedInterval
 from unacorda.accounting.prices import gdp_price, pure_epsilon
-from unacorda.accounting.rules.base import rules_of
+from unacorda.accounting.rules.base import counted, only_gaussian, rules_of
 from unacorda.checks import Number, exact
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.privacy.events import (
-    Composed,
     Event,
     FixedSizeSampled,
-    Gaussian,
     PoissonSampled,
-    Repeated,
     compose,
 )
 from unacorda.privacy.guarantees import GDP, ApproxDP
@@ -172,7 +169,7 @@ def explain(
     """
     event = together(events, neighbors)
     lines = []
-    for one, count in _parts(event):
+    for one, count in () if event is None else counted(event):
         theorem, source = rules_of(one).cite(one, neighbors)
         lines.append(Line(count=count, event=one, theorem=theorem, source=source))
     found = () if delta is None else findings(event or (), delta=delta, neighbors=neighbors)
@@ -208,7 +205,7 @@ def sampling_notes(
     Sampling 0.01 of the units is not free: these 100 steps keep epsilon=...
     """
     notes = []
-    for one, count in _parts(event):
+    for one, count in counted(event):
         if not isinstance(one, PoissonSampled | FixedSizeSampled):
             continue
         pure = pure_epsilon(one, neighbors=neighbors)
@@ -226,7 +223,7 @@ def sampling_notes(
 def _gaussian_note(
     sample: PoissonSampled, count: int, delta: Number, neighbors: Neighbors
 ) -> Iterator[str]:
-    if not all(isinstance(one, Gaussian) for one, _ in _parts(sample.event)):
+    if not only_gaussian(sample.event):
         return
     once = gdp_price(sample.event).mu  # of one step's noise, on the whole table
     try:
@@ -246,11 +243,3 @@ def _gaussian_note(
             f"{1 / ratio:.2g} of the noise that means over these samples have. A larger "
             "rate with more noise is better, if you can afford to use more rows."
         )
-
-
-def _parts(event: Event | None) -> Iterator[tuple[Event, int]]:
-    """The parts of a composition with their counts."""
-    if event is None:
-        return
-    for part in event.parts if isinstance(event, Composed) else (event,):
-        yield (part.event, part.count) if isinstance(part, Repeated) else (part, 1)

@@ -10,13 +10,15 @@ Source: docs/proofs/contour.md, section 11.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from unacorda.accounting.amplification.sampling import replaced_response
 from unacorda.privacy.enclosure import context, mpf
+
+_One = TypeVar("_One")
 
 _MOST_LOSSES = 4000
 _MOST_PRODUCTS = 40_000
@@ -208,18 +210,22 @@ def both(first: Law | None, second: Law | None) -> Law | None:
         case Normal(square=left), Normal(square=right):
             return Normal(square=left + right)
         case Finite(), Finite():
-            if len(first.masses) * len(second.masses) > _MOST_PRODUCTS:
-                raise TooExtreme
-            masses: dict[Fraction, Any] = {}
-            for left, share in first.masses.items():
-                for right, part in second.masses.items():
-                    masses[left + right] = masses.get(left + right, 0) + share * part
-            if len(masses) > _MOST_LOSSES:
-                raise TooExtreme
-            infinite = first.infinite + second.infinite - first.infinite * second.infinite
-            return Finite(masses=masses, infinite=infinite, lost=first.lost + second.lost)
+            return _convolved(first, second)
         case _:
             return None
+
+
+def _convolved(first: Finite, second: Finite) -> Finite:
+    if len(first.masses) * len(second.masses) > _MOST_PRODUCTS:
+        raise TooExtreme
+    masses: dict[Fraction, Any] = {}
+    for left, share in first.masses.items():
+        for right, part in second.masses.items():
+            masses[left + right] = masses.get(left + right, 0) + share * part
+    if len(masses) > _MOST_LOSSES:
+        raise TooExtreme
+    infinite = first.infinite + second.infinite - first.infinite * second.infinite
+    return Finite(masses=masses, infinite=infinite, lost=first.lost + second.lost)
 
 
 def repeated(law: Law | None, count: int) -> Law | None:
@@ -230,19 +236,19 @@ def repeated(law: Law | None, count: int) -> Law | None:
         case Finite():
             if count > _MOST_LOSSES:
                 raise TooExtreme
-            return _squared(law, count)
+            return by_squaring(law, count, _convolved)
         case _:
             return None
 
 
-def _squared(law: Law, count: int) -> Law | None:
-    """The law `count` times over, by squaring."""
-    total: Law | None = None
-    square: Law | None = law
-    while count:
-        if count % 2:
-            total = square if total is None else both(total, square)
-        count //= 2
-        if count:
-            square = both(square, square)
-    return total
+def by_squaring(one: _One, count: int, join: Callable[[_One, _One], _One]) -> _One:
+    """So many copies of a value, 1 or more, joined."""
+    found: _One | None = None
+    while True:
+        if count & 1:
+            found = one if found is None else join(found, one)
+        count >>= 1
+        if not count:
+            assert found is not None
+            return found
+        one = join(one, one)

@@ -29,7 +29,7 @@ from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, 
 from unacorda.privacy.neighbors import AddRemove, Neighbors
 from unacorda.privacy.rounding import float_above, grid_up, root_up
 
-_Kind = TypeVar("_Kind", PureDP, ApproxDP, ZCDP, GDP, RenyiDP)
+_Kind = TypeVar("_Kind", bound=Guarantee)
 _LEAST_ORDER = 1 + Fraction(1, 2**60)
 
 

@@ -45,7 +45,6 @@ from unacorda.accounting.contour.quadrature import (
     without_infinite,
 )
 from unacorda.accounting.rules.base import Direction, rules_of
-from unacorda.errors import InvalidParameter
 from unacorda.privacy.enclosure import context, float_down, mpf
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.events import Event
@@ -161,14 +160,10 @@ def _directions(
     directions: Directions, events: Sequence[tuple[Event, int]], neighbors: Neighbors
 ) -> tuple[Direction, ...]:
     """The directions in question; one where both have the same law of the loss."""
-    match directions:
-        case "both":
-            alike = all(rules_of(event).one_law(neighbors) for event, _ in events)
-            return ("remove",) if alike else ("remove", "add")
-        case "remove" | "add":
-            return (directions,)
-        case _:
-            raise InvalidParameter("directions", directions, expected="'both', 'remove' or 'add'")
+    if directions != "both":
+        return (directions,)
+    alike = all(rules_of(event).one_law(neighbors) for event, _ in events)
+    return ("remove",) if alike else ("remove", "add")
 
 
 def _epsilon(

@@ -23,6 +23,7 @@ from unacorda.accounting.laws import Edged, Finite, Law, Normal, TooExtreme
 from unacorda.accounting.profiles.boxes import Box, box, choose, hull
 from unacorda.accounting.rules.base import (
     Direction,
+    counted,
     law_of,
     under_replacement,
     units_replaced,
@@ -57,8 +58,7 @@ def flatten(
     """
     counts: dict[Event, int] = {}
     for event, count in composition:
-        for part in event.parts if isinstance(event, Composed) else (event,):
-            alone, times = (part.event, part.count) if isinstance(part, Repeated) else (part, 1)
+        for alone, times in counted(event):
             one = _plain(units_replaced(alone, neighbors), neighbors)
             if isinstance(one, _COMPOSITION):
                 for inner, many in flatten([(one, times * count)], neighbors=neighbors):

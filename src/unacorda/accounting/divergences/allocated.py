@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from unacorda.accounting.divergences.closed import between_orders
+from unacorda.accounting.laws import by_squaring
 from unacorda.accounting.profiles.allocated import falling_law, rising_law
 from unacorda.accounting.profiles.boxes import Array, box
 from unacorda.accounting.profiles.curves import PrivacyProfile
@@ -49,7 +50,7 @@ def whole_moments(divergence: Callable[[int], float], *, steps: int, largest: in
         factorial *= n
         first.append(mp.exp((n - 1) * mpf(divergence(n))) / factorial)
     first = first[: largest + 1]
-    grown = _power_at_once(first, steps) if steps >= largest else _power(first, steps)
+    grown = _power_at_once(first, steps) if steps >= largest else by_squaring(first, steps, _times)
     found, scale = [], mpf(1.0)
     for a, value in enumerate(grown):
         scale = scale * a / steps if a else scale
@@ -212,26 +213,13 @@ def _log_gap(u: Array) -> Array:
 
 
 def _power_at_once(series: list[Any], steps: int) -> list[Any]:
-    """As _power, for a power that is not below the degree: all terms are positive then."""
+    """The power of a truncated series, not below its degree: all terms are positive then."""
     mp = context()
     grown = [mpf(1.0)]
     for n in range(1, len(series)):
         terms = [(k * (steps + 1) - n) * series[k] for k in range(1, n + 1)]
         grown.append(mp.fdot(terms, grown[::-1]) / n)
     return grown
-
-
-def _power(series: list[Any], steps: int) -> list[Any]:
-    """The power of a truncated series with positive coefficients, by squaring."""
-    result: list[Any] | None = None
-    while True:
-        if steps & 1:
-            result = series if result is None else _times(result, series)
-        steps >>= 1
-        if not steps:
-            assert result is not None
-            return result
-        series = _times(series, series)
 
 
 def _times(one: list[Any], two: list[Any]) -> list[Any]:

@@ -12,6 +12,7 @@ from unacorda.accounting.amplification.sampling import (
     approx_dp_of_sample,
     pure_of_replaced_sample,
 )
+from unacorda.accounting.laws import by_squaring
 from unacorda.privacy.rounding import grid_sum_up
 
 _SEVERAL = 64
@@ -44,24 +45,16 @@ def composed_loss(parts: list[tuple[FiniteLoss, int]]) -> FiniteLoss:
     total = sum(losses, start=_NONE) if len(losses) <= _SEVERAL else grid_sum_up(losses)
     left = Fraction(1)
     for part, count in parts:
-        left = _shortened(left * _power_below(1 - part.mass, count)) if part.mass else left
+        if part.mass:
+            left = _product(left, by_squaring(1 - part.mass, count, _product))
     bits = sum(part.mass.denominator.bit_length() * count for part, count in parts if part.mass)
     short = bits <= _LONG and len(losses) <= _SEVERAL
     return FiniteLoss(total, 1 - left, short and all(part.attained for part, _ in parts))
 
 
-def _power_below(base: Fraction, exponent: int) -> Fraction:
-    """A power of a number within [0, 1], exact as long as it is short; else rounded down."""
-    found = Fraction(1)
-    while exponent:
-        if exponent & 1:
-            found = _shortened(found * base)
-        base, exponent = _shortened(base * base), exponent >> 1
-    return found
-
-
-def _shortened(value: Fraction) -> Fraction:
-    """Rounds down a number with too many digits to be a delta that is asked for."""
+def _product(one: Fraction, other: Fraction) -> Fraction:
+    """Rounded down where it has too many digits to be a delta that is asked for."""
+    value = one * other
     if value.denominator.bit_length() <= _LONG:
         return value
     return Fraction((value.numerator << _LONG) // value.denominator, 1 << _LONG)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unacorda.accounting.laws import Finite
+from unacorda.accounting.laws import Finite, by_squaring
 from unacorda.accounting.pld.convolution import (
     Cumulant,
     LossSum,
@@ -573,7 +573,7 @@ def combined(parts: Sequence[tuple[PrivacyProfile, int]]) -> list[tuple[PrivacyP
         if curve.atoms is None or many > _MOST_ATOMS:
             rest.append((curve, count))
             continue
-        alone = _power(curve.atoms, count)
+        alone = by_squaring(curve.atoms, count, _sum)
         if found is None:
             found = alone
         elif len(found.losses) * len(alone.losses) <= _PAIRS:
@@ -619,18 +619,6 @@ def _size(curve: PrivacyProfile, count: int) -> float:
         return math.inf
     exponent = math.lgamma(count + kinds) - math.lgamma(kinds) - math.lgamma(count + 1)
     return round(math.exp(exponent)) if exponent < 40 else math.inf
-
-
-def _power(atoms: DiscreteLoss, count: int) -> DiscreteLoss:
-    result: DiscreteLoss | None = None
-    while True:
-        if count & 1:
-            result = atoms if result is None else _sum(result, atoms)
-        count >>= 1
-        if not count:
-            assert result is not None
-            return result
-        atoms = _sum(atoms, atoms)
 
 
 def _sum(one: DiscreteLoss, two: DiscreteLoss) -> DiscreteLoss:

@@ -541,14 +541,23 @@ def with_parts(event: Event, rewrite: Callable[[Event], Event]) -> Event:
             return rewrite(event)
 
 
+def counted(event: Event) -> Iterator[tuple[Event, int]]:
+    """The different events of which a composition consists, with how often each occurs.
+
+    Bound       none: it only looks.
+    Source      the event.
+    """
+    for part in event.parts if isinstance(event, Composed) else (event,):
+        yield (part.event, part.count) if isinstance(part, Repeated) else (part, 1)
+
+
 def leaves(event: Event) -> Iterator[Event]:
     """The different events of which a composition consists; the event itself if it is none.
 
     Bound       none: it only looks.
     Source      the event.
     """
-    for part in event.parts if isinstance(event, Composed) else (event,):
-        yield part.event if isinstance(part, Repeated) else part
+    return (one for one, _ in counted(event))
 
 
 def only_gaussian(event: Event) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from fractions import Fraction
 from typing import TypeVar
 
@@ -184,20 +185,20 @@ class CyclicRules(_PlainRules[CyclicPoissonSampled]):
 def _gaussian_above(sigma: Number, square: Fraction) -> Gaussian:
     """The Gaussian of sigma / sqrt(square), rounded down; of nothing, a noise beyond all bounds."""
     own = exact("noise_multiplier", sigma)
-    if square == 0:
-        return Gaussian(noise_multiplier=own * 10**15)
-    ratio = own * own / square
-    root = Fraction(math.isqrt(ratio.numerator), math.isqrt(ratio.denominator))
-    exactly = root * root == ratio
-    return Gaussian(noise_multiplier=root if exactly else Fraction(root_down(ratio)))
+    return Gaussian(
+        noise_multiplier=_root(own * own / square, root_down) if square else own * 10**15
+    )
 
 
 def _gaussian_below(sigma: Number, square: Fraction) -> Gaussian | Pure:
     """The Gaussian of sigma / sqrt(square), rounded up; of nothing, what costs nothing."""
     own = exact("noise_multiplier", sigma)
-    if square == 0:
+    if not square:
         return Pure(epsilon=0)
-    ratio = own * own / square
-    root = Fraction(math.isqrt(ratio.numerator), math.isqrt(ratio.denominator))
-    exactly = root * root == ratio
-    return Gaussian(noise_multiplier=root if exactly else Fraction(root_up(ratio)))
+    return Gaussian(noise_multiplier=_root(own * own / square, root_up))
+
+
+def _root(square: Fraction, rounded: Callable[[Fraction], float]) -> Fraction:
+    """The root, exactly where it is rational."""
+    root = Fraction(math.isqrt(square.numerator), math.isqrt(square.denominator))
+    return root if root * root == square else Fraction(rounded(square))
