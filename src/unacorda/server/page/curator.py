@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-import functools
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -60,9 +59,8 @@ class CuratorPages:
 
     async def accounts(self, visit: Visit, problem: Problem | None = None) -> Response:
         """Budgets of datasets and limits of analysts."""
-        curator = _curator(visit)
-        accounts = await self._done(self._curation.accounts, curator)
-        analysts = await self._done(self._curation.analysts, curator)
+        accounts = await self._done("accounts", visit)
+        analysts = await self._done("analysts", visit)
         shown = [
             {
                 **_readable(account),
@@ -77,48 +75,45 @@ class CuratorPages:
     async def change_limits(self, visit: Visit) -> Response:
         """Add an analyst, or change, close or resume one."""
         fields = visit.fields
-        named: Any = {"dataset": first(fields, "dataset"), "analyst": first(fields, "analyst")}
+        dataset, analyst = first(fields, "dataset"), first(fields, "analyst")
         budget = {
             name.removeprefix("budget."): values[0].strip()
             for name, values in fields.items()
             if name.startswith("budget.") and values[0].strip()
         }
-        curation = self._curation
-        changes: Mapping[str, Callable[[Curator], Any]] = {
-            "add": functools.partial(curation.add_analyst, **named, budget=budget),
-            "limit": functools.partial(curation.change_limit, **named, budget=budget),
-            "close": functools.partial(curation.close_analyst, **named),
-            "resume": functools.partial(curation.resume_analyst, **named),
+        changes = {
+            "add": "add_analyst",
+            "limit": "change_limit",
+            "close": "close_analyst",
+            "resume": "resume_analyst",
         }
+        more = {"budget": budget} if first(fields, "do") in ("add", "limit") else {}
         try:
-            await self._done(_chosen(changes, visit), _curator(visit))
+            await self._chosen(changes, visit, dataset=dataset, analyst=analyst, **more)
         except Problem as refused:
             return await self.accounts(visit, refused)
-        return self._leave(f"/curator#{named['dataset']}")
+        return self._leave(f"/curator#{dataset}")
 
     async def tokens(
         self, visit: Visit, problem: Problem | None = None, made: str | None = None
     ) -> Response:
         """Tokens; made: a new one, which is shown only once."""
-        found = await self._done(self._curation.tokens, _curator(visit))
+        found = await self._done("tokens", visit)
         newest = list(reversed(found["tokens"]))
         more: dict[str, Any] = {"problem": problem, "made": made}
         return self._show("tokens.html", visit, tokens=newest, **more)
 
     async def change_tokens(self, visit: Visit) -> Response:
         """Make a token, or end one."""
-        fields, curation = visit.fields, self._curation
+        fields = visit.fields
+        given: dict[str, Any] = {"id": first(fields, "id")}
         try:
-            add = functools.partial(
-                curation.add_token,
-                analyst=first(fields, "analyst"),
-                role=first(fields, "role", "analyst"),
-                days=_days(first(fields, "days", "90")),
-                note=first(fields, "note"),
-            )
-            revoke = functools.partial(curation.revoke_token, id=first(fields, "id"))
-            change = _chosen({"add": add, "revoke": revoke}, visit)
-            found = await self._done(change, _curator(visit))
+            if first(fields, "do") == "add":
+                given = {name: first(fields, name) for name in ("analyst", "note")}
+                given |= {"role": first(fields, "role", "analyst")}
+                given |= {"days": _days(first(fields, "days", "90"))}
+            changes = {"add": "add_token", "revoke": "revoke_token"}
+            found = await self._chosen(changes, visit, **given)
         except Problem as refused:
             return await self.tokens(visit, refused)
         return await self.tokens(visit, made=found.get("token"))
@@ -129,9 +124,8 @@ class CuratorPages:
         """A page of the entries of a dataset; checked: the result of a check."""
         name = visit.request.path_params["dataset"]
         after = visit.request.query_params.get("after", "0")
-        find = functools.partial(self._curation.ledger_entries, dataset=name, after=after)
-        found = (await self._done(find, _curator(visit)))["entries"]
-        spends = await self._done(lambda _: _spends(self._service.ledger, name), _curator(visit))
+        found = (await self._done("ledger_entries", visit, dataset=name, after=after))["entries"]
+        spends = await asyncio.to_thread(_spends, self._service.ledger, name)
         return self._show(
             "ledger.html",
             visit,
@@ -146,15 +140,12 @@ class CuratorPages:
 
     async def check_ledger(self, visit: Visit) -> Response:
         """Check the hashes of a dataset's entries, and price them again."""
-        name, curation = visit.request.path_params["dataset"], self._curation
-        checks: Mapping[str, Callable[[Curator], Any]] = {
-            "verify": functools.partial(curation.verify_ledger, dataset=name),
-            "reprice": functools.partial(
-                curation.reprice_ledger, dataset=name, delta=first(visit.fields, "delta", "1e-6")
-            ),
-        }
+        given = {"dataset": visit.request.path_params["dataset"]}
+        if first(visit.fields, "do") == "reprice":
+            given["delta"] = first(visit.fields, "delta", "1e-6")
+        checks = {"verify": "verify_ledger", "reprice": "reprice_ledger"}
         try:
-            checked = await self._done(_chosen(checks, visit), _curator(visit))
+            checked = await self._chosen(checks, visit, **given)
         except Problem as refused:
             return await self.ledger(visit, problem=refused)
         return await self.ledger(visit, checked)
@@ -162,16 +153,14 @@ class CuratorPages:
     async def acts(self, visit: Visit) -> Response:
         """What curators did."""
         after = visit.request.query_params.get("after", "0")
-        found = await self._done(
-            functools.partial(self._curation.acts, after=after), _curator(visit)
-        )
+        found = await self._done("acts", visit, after=after)
         acts = found["acts"]
         following = acts[-1]["sequence"] if len(acts) == PAGE else None
         return self._show("acts.html", visit, acts=acts, count=found["count"], following=following)
 
     async def operations(self, visit: Visit, problem: Problem | None = None) -> Response:
         """What runs, what is stopped, and versions."""
-        accounts = (await self._done(self._curation.accounts, _curator(visit)))["datasets"]
+        accounts = (await self._done("accounts", visit))["datasets"]
         config = self._service.config
         return self._show(
             "operations.html",
@@ -185,20 +174,26 @@ class CuratorPages:
 
     async def operate(self, visit: Visit) -> Response:
         """Stop questions about a dataset, or take them again."""
-        named: Any = {"dataset": first(visit.fields, "dataset")}
-        changes: Mapping[str, Callable[[Curator], Any]] = {
-            "stop": functools.partial(self._curation.stop_dataset, **named),
-            "start": functools.partial(self._curation.start_dataset, **named),
-        }
+        changes = {"stop": "stop_dataset", "start": "start_dataset"}
         try:
-            await self._done(_chosen(changes, visit), _curator(visit))
+            await self._chosen(changes, visit, dataset=first(visit.fields, "dataset"))
         except Problem as refused:
             return await self.operations(visit, refused)
         return self._leave("/curator/operations")
 
-    async def _done(self, what: Callable[[Curator], Any], curator: Curator) -> Any:
+    async def _chosen(self, changes: Mapping[str, str], visit: Visit, **given: Any) -> Any:
+        """Do what the button of a form names."""
+        name = changes.get(first(visit.fields, "do"))
+        if name is None:
+            raise Problem("refused", f"Choose one of {', '.join(changes)}.")
+        return await self._done(name, visit, **given)
+
+    async def _done(self, name: str, visit: Visit, **given: Any) -> Any:
+        """The result of an operation of `Curation`."""
+        holder = visit.holder
+        curator = Curator(name=holder.analyst, token=holder.id, address=address_of(visit.request))
         try:
-            return await asyncio.to_thread(what, curator)
+            return await asyncio.to_thread(getattr(self._curation, name), curator, **given)
         except UnacordaError as error:
             raise problem_of(error, own="", show_total=True) from None
 
@@ -218,21 +213,6 @@ def _spends(ledger: Ledger, dataset: str) -> list[tuple[dt.datetime, Guarantee]]
     )
     found = [one for one in map(entry, taken) if one is not None]
     return [(dt.datetime.fromisoformat(one.time), guarantee_from_json(one.spent)) for one in found]
-
-
-def _curator(visit: Visit) -> Curator:
-    holder = visit.holder
-    return Curator(name=holder.analyst, token=holder.id, address=address_of(visit.request))
-
-
-def _chosen(
-    changes: Mapping[str, Callable[[Curator], Any]], visit: Visit
-) -> Callable[[Curator], Any]:
-    """What the button of a form does."""
-    found = changes.get(first(visit.fields, "do"))
-    if found is None:
-        raise Problem("refused", f"Choose one of {', '.join(changes)}.")
-    return found
 
 
 def _days(text: str) -> int:
