@@ -257,17 +257,15 @@ class Ledger:
         checks.demand(isinstance(budgets, Mapping), "budgets", budgets, expected=expected)
         for name in budgets:
             check_name("name", name)
-        with self._store.writing() as transaction:
-            account = self._known(transaction, dataset)
-            last = self._last(transaction, dataset)
+        with self._writing(dataset) as (transaction, account, last):
             whole = self._sums(transaction, account, last)[None]
-            added = []
+            added: list[Entry] = []
             for name, budget in budgets.items():
                 if transaction.last(dataset, opens=name) is not None:
                     self._check_limit(transaction, dataset, name, budget)
                     continue
-                last = opened_entry(account, last, whole, name, budget)
-                added.append(last)
+                before = added[-1] if added else last
+                added.append(opened_entry(account, before, whole, name, budget))
             for entry in added:
                 transaction.append(entry)
 
@@ -313,9 +311,7 @@ class Ledger:
         """
         check_name("name", name)
         check_notes(by=by)
-        with self._store.writing() as transaction:
-            account = self._known(transaction, dataset)
-            last = self._last(transaction, dataset)
+        with self._writing(dataset) as (transaction, account, last):
             before = self._sums(transaction, account, last, name)
             assert last is not None  # it opened the sub-account, or came later
             spent = before[name].spent
@@ -375,9 +371,7 @@ class Ledger:
         if name is not None:
             check_name("name", name)
         most = int(checks.positive_integer(max_parts=max_parts))
-        with self._store.writing() as transaction:
-            account = self._known(transaction, dataset)
-            last = self._last(transaction, dataset)
+        with self._writing(dataset) as (transaction, account, last):
             with self._told(transaction, account) as splits:
                 if inside is not None:
                     sub_account = splits.split(inside.split).sub_account
@@ -417,10 +411,11 @@ class Ledger:
         LedgerMismatch
             Where there is no such account.
         """
-        with self._store.reading() as transaction:
-            account = self._known(transaction, dataset)
-            with self._told(transaction, account) as splits:
-                return {split: splits.spent(split.sequence) for split in splits}
+        with (
+            self._reading(dataset) as (transaction, account),
+            self._told(transaction, account) as splits,
+        ):
+            return {split: splits.spent(split.sequence) for split in splits}
 
     def account(self, dataset: str) -> AccountTerms:
         """Return the terms of a dataset's account.
@@ -440,8 +435,8 @@ class Ledger:
         LedgerMismatch
             For an unknown account.
         """
-        with self._store.reading() as transaction:
-            return self._known(transaction, dataset)
+        with self._reading(dataset) as (_, account):
+            return account
 
     def datasets(self) -> tuple[str, ...]:
         """List the names of all accounts, sorted.
@@ -472,8 +467,7 @@ class Ledger:
         LedgerMismatch
             Where there is no such account.
         """
-        with self._store.reading() as transaction:
-            self._known(transaction, dataset)
+        with self._reading(dataset) as (transaction, _):
             names = [str(one.sub_account) for one in transaction.entries(dataset, opened=True)]
             return {name: self._limit(transaction, dataset, name) for name in names}
 
@@ -497,8 +491,7 @@ class Ledger:
         LedgerMismatch
             Where there is no such account.
         """
-        with self._store.reading() as transaction:
-            self._known(transaction, dataset)
+        with self._reading(dataset) as (transaction, _):
             storable = is_storable(name)
             return storable and transaction.last(dataset, opens=name) is not None
 
@@ -581,9 +574,7 @@ class Ledger:
             check_name("name", charge.series.name)
             expected = "it of everybody: who is in a part is not settled while rows still come"
             checks.demand(part is None, "part", part, expected=expected)
-        with self._store.writing() as transaction:
-            account = self._known(transaction, dataset)
-            last = self._last(transaction, dataset)
+        with self._writing(dataset) as (transaction, account, last):
             if search is not None:
                 about = transaction.last(dataset, search=search.digest)
                 if about is not None and about.sequence > search.seen:
@@ -666,8 +657,7 @@ class Ledger:
         LedgerMismatch
             If there is no such account, and for entries whose sums are wrong.
         """
-        with self._store.reading() as transaction:
-            self._known(transaction, dataset)
+        with self._reading(dataset) as (transaction, _):
             entries = transaction.entries(dataset, search=digest)
         seen = entries[-1].sequence if entries else 0
         for entry in entries:
@@ -707,8 +697,7 @@ class Ledger:
             Where there is no such account.
         """
         check_name("name", name)
-        with self._store.reading() as transaction:
-            self._known(transaction, dataset)
+        with self._reading(dataset) as (transaction, _):
             reserved = _series_in(transaction, dataset, name, sub_account)
             if reserved is None:
                 return None
@@ -750,9 +739,7 @@ class Ledger:
         InvalidParameter
             For a series that is unknown.
         """
-        with self._store.writing() as transaction:
-            account = self._known(transaction, dataset)
-            last = self._last(transaction, dataset)
+        with self._writing(dataset) as (transaction, account, last):
             reserved = transaction.last(dataset, sequence=series.sequence)
             known = reserved is not None and (reserved.series, reserved.salt) == (
                 series.name,
@@ -878,8 +865,7 @@ class Ledger:
         checks.demand(begins, "after", after, expected="the sequence of an entry, or 0")
         whole = most is None
         after, most = min(after, _ALL), _ALL if most is None else checks.positive_integer(most=most)
-        with self._store.reading() as transaction:
-            self._known(transaction, dataset)
+        with self._reading(dataset) as (transaction, _):
             if sub_account is not None:
                 self._limit(transaction, dataset, sub_account)
             if whole and not after and sub_account is None:
@@ -912,8 +898,7 @@ class Ledger:
         LedgerMismatch
             For an entry that was changed, and if no entry has the digest.
         """
-        with self._store.reading() as transaction:
-            account = self._known(transaction, dataset)
+        with self._reading(dataset) as (transaction, account):
             entries = transaction.entries(dataset)
         return verify_entries(account, entries, containing=containing)
 
@@ -946,6 +931,19 @@ class Ledger:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A ledger holds budgets: it cannot be pickled or copied. Open it again.")
+
+    @contextmanager
+    def _reading(self, dataset: str) -> Iterator[tuple[Transaction, AccountTerms]]:
+        """A transaction that adds nothing, about a known account."""
+        with self._store.reading() as transaction:
+            yield transaction, self._known(transaction, dataset)
+
+    @contextmanager
+    def _writing(self, dataset: str) -> Iterator[tuple[Transaction, AccountTerms, Entry | None]]:
+        """A transaction that adds to a known account, and the newest entry of it."""
+        with self._store.writing() as transaction:
+            account = self._known(transaction, dataset)
+            yield transaction, account, self._last(transaction, dataset)
 
     def _known(self, transaction: Transaction, dataset: str) -> AccountTerms:
         """The account of a dataset; LedgerMismatch where there is none, or it was changed.
@@ -1088,9 +1086,7 @@ class Ledger:
 
     def _end(self, reservation: Reservation, state: End, found: str | None = None) -> None:
         dataset, sequence = reservation.dataset, reservation.sequence
-        with self._store.writing() as transaction:
-            account = self._known(transaction, dataset)
-            last = self._last(transaction, dataset)
+        with self._writing(dataset) as (transaction, account, last):
             reserved = transaction.last(dataset, sequence=sequence)
             if last is None or reserved is None or reserved.state != "reserved":
                 expected = "one that this ledger made"
@@ -1122,8 +1118,7 @@ class Ledger:
             return splits.back(reserved.debited, guarantee_from_json(reserved.part_charge))
 
     def _filter(self, dataset: str, sub_account: str | None, part: SplitPart | None) -> Filter:
-        with self._store.reading() as transaction:
-            account = self._known(transaction, dataset)
+        with self._reading(dataset) as (transaction, account):
             if part is not None:
                 with self._told(transaction, account) as splits:
                     return splits.part(part)
