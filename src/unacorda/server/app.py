@@ -44,7 +44,6 @@ from starlette.routing import Route  # noqa: E402
 
 _PAGE: Final = 50
 _SPARE_THREADS: Final = 8  # beyond the queue: what is refused needs one too
-_NO_QUESTION: Final = "There is no such question, or it is not yours."
 _LOOK_SECONDS: Final = 1.0  # between two looks whether a client has gone
 _HEADERS: Final[Mapping[str, str]] = {
     "Cache-Control": "no-store",
@@ -187,10 +186,8 @@ class Routes:
 
     async def withdraw(self, request: Request, holder: Token) -> Response:
         """Withdraw a question that has not begun."""
-        question = await self._question(request, holder)
-        if question.analyst != holder.analyst:
-            raise Problem("not-found", _NO_QUESTION)
-        await asyncio.to_thread(self._service.withdraw, question)
+        name = request.path_params["id"]
+        await asyncio.to_thread(self._service.withdraw, name, holder.analyst)
         return Response(status_code=204)
 
     async def questions(self, request: Request, holder: Token) -> Response:
@@ -271,10 +268,7 @@ class Routes:
     async def _question(self, request: Request, holder: Token) -> StoredQuestion:
         """The question of the address; one that is not theirs is answered as one that is none."""
         name = request.path_params["id"]
-        found = await asyncio.to_thread(self._service.visible, name, holder.analyst)
-        if found is None:
-            raise Problem("not-found", _NO_QUESTION)
-        return found
+        return await asyncio.to_thread(self._service.visible, name, holder.analyst)
 
     async def _answered(self, request: Request, holder: Token) -> StoredQuestion:
         """The question of the address, if it has a release."""

@@ -55,6 +55,7 @@ _BEAT_SECONDS: Final = 10.0
 _SHARE_OF_QUEUE: Final = 16
 _INTERRUPTS: Final = 100
 _UNFINISHED: Final = ("waiting", "running")
+_NO_QUESTION: Final = "There is no such question, or it is not yours."
 _AFTER_RESERVING: Final = ("engine-failed", "failed", "ledger-failed", "source-changed")
 """Problems after which the charge may stand."""
 
@@ -395,19 +396,19 @@ class Service:
             asked=_as_text(begun.body),
         )
 
-    def visible(self, name: str, analyst: str) -> StoredQuestion | None:
-        """A question as an analyst may see it now; None if it does not exist or is not theirs.
+    def visible(self, name: str, analyst: str) -> StoredQuestion:
+        """A question as an analyst may see it now; Problem if there is none, or it is not theirs.
 
         If `reuse` is "dataset", analysts of the dataset can see others' answers by their address,
         without their purpose.
         """
         found = self.store.question(name)
-        if found is None or found.analyst == analyst:
-            return None if found is None else found.shown
-        known = self.datasets.get(found.dataset)
+        if found is not None and found.analyst == analyst:
+            return found.shown
+        known = None if found is None else self.datasets.get(found.dataset)
         shared = self.config.reuse == "dataset" and known is not None
-        if not shared or known is None or known.limit(analyst) is None:
-            return None
+        if found is None or not shared or known is None or known.limit(analyst) is None:
+            raise Problem("not-found", _NO_QUESTION)
         asked = {name: one for name, one in json.loads(found.asked).items() if name != "purpose"}
         return replace(found.shown, purpose=None, asked=_as_text(asked), number=0)
 
@@ -425,8 +426,11 @@ class Service:
         stored = known is not None and known.shown.state == "answered"
         return {**found.to_dict(), "stored": known.id if known is not None and stored else None}
 
-    def withdraw(self, question: StoredQuestion) -> None:
+    def withdraw(self, name: str, analyst: str) -> None:
         """Withdraw a question that has not begun and cost nothing; Problem otherwise."""
+        question = self.visible(name, analyst)
+        if question.analyst != analyst:
+            raise Problem("not-found", _NO_QUESTION)
         if question.shown.state not in ("waiting", "running"):
             raise Problem("refused", "The question has ended.")
         if not self.store.withdraw(question.id):

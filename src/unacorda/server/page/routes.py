@@ -506,10 +506,8 @@ class Pages:
 
     async def _withdraw(self, visit: Visit) -> Response:
         """Take a question back that waits."""
-        question = await self._visible(visit, visit.request.path_params["id"])
-        if question.analyst != visit.analyst:
-            raise Problem("not-found", _NOT_YOURS)
-        await asyncio.to_thread(self._service.withdraw, question)
+        name = visit.request.path_params["id"]
+        await asyncio.to_thread(self._service.withdraw, name, visit.analyst)
         return RedirectResponse("/history", status_code=303)
 
     async def _download(self, visit: Visit) -> Response:
@@ -543,10 +541,7 @@ class Pages:
         )
 
     async def _visible(self, visit: Visit, name: str) -> StoredQuestion:
-        found = await asyncio.to_thread(self._service.visible, name, visit.analyst)
-        if found is None:
-            raise Problem("not-found", _NOT_YOURS)
-        return found
+        return await asyncio.to_thread(self._service.visible, name, visit.analyst)
 
 
 def _leave(path: str) -> Response:
