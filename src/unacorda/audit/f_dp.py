@@ -20,9 +20,8 @@ from numpy.typing import ArrayLike
 from unacorda import checks
 from unacorda.audit.arguments import one_of
 from unacorda.audit.bounds import Bound, canaries, delta_of, ranked
-from unacorda.audit.guesses import p_value
+from unacorda.audit.guesses import largest_rejected, p_value
 from unacorda.audit.one_run import Sides, counts_right, ways_to_guess
-from unacorda.audit.searching import largest_rejected
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.conversions import approx_dp_from_gdp
 

@@ -11,6 +11,7 @@ over its distribution, solved here in closed form.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from scipy import special
@@ -19,6 +20,7 @@ from unacorda.audit.binomials import at_least
 
 _DEVIATIONS = 12.0
 _ROUNDED = 1 + 1e-9
+_MOST = 700.0
 
 
 def p_value(
@@ -67,3 +69,25 @@ def _moved(right: int, guesses: int, rate: float) -> np.ndarray:
         + special.xlog1py(guesses - below, -rate)
     )
     return np.cumsum(np.exp(log_masses))
+
+
+def largest_rejected(p_value: Callable[[float], float], *, error: float, steps: int = 40) -> float:
+    """A value up to which p_value is at most `error`; 0 if it is above already at 0.
+
+    p_value must not decrease: a mechanism that is private at a smaller value is so at every larger
+    one. The test rejects at the returned value, so rounding only costs tightness.
+    """
+    if p_value(0.0) > error:
+        return 0.0
+    low, high = 0.0, 1.0
+    while p_value(high) <= error:
+        low, high = high, 2 * high
+        if high > _MOST:
+            return low
+    for _ in range(steps):
+        middle = (low + high) / 2
+        if p_value(middle) <= error:
+            low = middle
+        else:
+            high = middle
+    return low

@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike
 from unacorda import checks
 from unacorda.audit.arguments import items_of, one_of
 from unacorda.audit.bounds import Bools, Bound, canaries, delta_of, ranked
-from unacorda.audit.guesses import p_value
-from unacorda.audit.searching import largest_rejected
+from unacorda.audit.guesses import largest_rejected, p_value
 from unacorda.errors import InvalidParameter
 
 Sides = Literal["both", "in"]
