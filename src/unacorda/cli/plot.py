@@ -99,7 +99,7 @@ def _delta(description: str) -> params.Decorator:
 
 
 def _kind(
-    description: str, *options: params.Decorator, of_events: bool = False
+    *options: params.Decorator, of_events: bool = False
 ) -> Callable[[Callable[..., Drawn]], Any]:
     """A kind of picture: a function that draws it, named as it is, and the options that it takes.
 
@@ -146,7 +146,7 @@ def _kind(
 
         for option in reversed(every):
             option(command)
-        plot.command(draw.__name__, cls=click.Command, help=description)(command)
+        plot.command(draw.__name__, cls=click.Command, help=draw.__doc__)(command)
         return draw
 
     return decorate
@@ -172,7 +172,6 @@ def _wrap_title(axes: Any) -> None:
 
 
 @_kind(
-    "What an attacker misses, against their rate of false alarms.",
     params.option(
         "--scores",
         params.FILE,
@@ -186,7 +185,7 @@ def _wrap_title(axes: Any) -> None:
 def tradeoff(
     event: Event, relation: Neighbors, *, scores: Path | None, confidence: Fraction | None
 ) -> Drawn:
-    """False alarms and misses, and what an audit rules out of them."""
+    """What an attacker misses, against their rate of false alarms."""
     from unacorda import accounting, plots
     from unacorda.attacks import error_region
 
@@ -220,9 +219,9 @@ def tradeoff(
     return Drawn(axes, numbers)
 
 
-@_kind("Delta over epsilon.", of_events=True)
+@_kind(of_events=True)
 def profile(event: Event, relation: Neighbors) -> Drawn:
-    """The privacy profile."""
+    """Delta over epsilon."""
     from unacorda import accounting, plots
 
     most = accounting.epsilon(event, delta=1e-10, neighbors=relation)
@@ -241,9 +240,9 @@ def _check_loss(epsilon: float, *, delta: float, expected: str) -> None:
     demand(0 < epsilon < math.inf, "EVENTS", found, expected=expected)
 
 
-@_kind("The privacy loss distribution.", _delta("Marks the epsilon at this delta."), of_events=True)
+@_kind(_delta("Marks the epsilon at this delta."), of_events=True)
 def loss(event: Event, relation: Neighbors, *, delta: Fraction | None) -> Drawn:
-    """The losses of both directions."""
+    """The privacy loss distribution."""
     from unacorda import accounting, plots
     from unacorda.accounting.pld.distribution import PrivacyLossDistribution
 
@@ -279,12 +278,11 @@ def loss(event: Event, relation: Neighbors, *, delta: Fraction | None) -> Drawn:
 
 
 @_kind(
-    "What Poisson samples of each event cost compared with their share, at --delta.",
     _delta("Above 0: where epsilons are compared."),
     of_events=True,
 )
 def amplification(event: Event, relation: Neighbors, *, delta: Fraction | None) -> Drawn:
-    """What Poisson samples cost compared with their share of what the whole costs."""
+    """What Poisson samples of each event cost compared with their share, at --delta."""
     from unacorda import accounting, plots
 
     if not delta:
@@ -317,9 +315,9 @@ def _sampled(event: Event, rate: float) -> Event:
             return PoissonSampled(event=event, rate=rate)
 
 
-@_kind("What was spent over time, of --dataset in --ledger.", ledger_option, dataset_option)
+@_kind(ledger_option, dataset_option)
 def budget(*, ledger: str | None, dataset: str | None) -> Drawn:
-    """The spend of an account."""
+    """What was spent over time, of --dataset in --ledger."""
     demand(ledger is not None, "--ledger", None, expected="--ledger, which keeps the account")
     with opened(str(ledger), must_exist=True) as book:
         names = chosen(book, dataset)
@@ -357,12 +355,11 @@ def spending(book: Ledger, dataset: str, *, now: dt.datetime) -> Drawn:
 
 
 @_kind(
-    "A release as JSON, with its intervals.",
     _file,
     params.option("--column", "NAME", "The column, where there are several."),
 )
 def errors(*, file: Path, column: str | None) -> Drawn:
-    """A column of a release with its intervals, as `unacorda query --output` wrote it."""
+    """A release as JSON, with its intervals."""
     from unacorda import plots
 
     with params.of_file(file):
@@ -420,7 +417,6 @@ def _belongs(name: str, answer: str) -> bool:
 
 
 @_kind(
-    "An attack, by scores as unacorda audit reads them.",
     _file,
     params.option(
         "--promised", params.EPSILON, "Draws the most that it allows.", metavar="EPSILON"
@@ -428,7 +424,7 @@ def _belongs(name: str, answer: str) -> bool:
     _delta("Of what is promised."),
 )
 def roc(*, file: Path, promised: Fraction | None, delta: Fraction | None) -> Drawn:
-    """An attack by scores, and the limit of what is promised."""
+    """An attack, by scores as unacorda audit reads them."""
     import numpy as np
 
     from unacorda import plots
@@ -460,7 +456,6 @@ def roc(*, file: Path, promised: Fraction | None, delta: Fraction | None) -> Dra
 
 
 @_kind(
-    "The error of a Gaussian mean over epsilon, and what no mechanism beats.",
     params.option(
         "--dimension", params.COUNT, "Coordinates of each row, from -1 to 1.", required=True
     ),
@@ -468,7 +463,7 @@ def roc(*, file: Path, promised: Fraction | None, delta: Fraction | None) -> Dra
     params.option("--delta", params.DELTA, "Of every guarantee, above 0.", required=True),
 )
 def utility(*, dimension: int, people: int, delta: Fraction) -> Drawn:
-    """Errors per coordinate about the mean of the population."""
+    """The error of a Gaussian mean over epsilon, and what no mechanism beats."""
     from unacorda import accounting, plots
     from unacorda.mechanisms import Gaussian
     from unacorda.privacy.guarantees import ApproxDP
