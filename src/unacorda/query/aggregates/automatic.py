@@ -53,7 +53,7 @@ from unacorda.query.aggregates.base import (
     Single,
     weight_of,
 )
-from unacorda.query.aggregates.measures import Thresholds, per_person
+from unacorda.query.aggregates.measures import Thresholds, growing_rungs, per_person
 from unacorda.query.expressions.language import Expression, Kind, Written, double, written
 from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, additive_noise
 from unacorda.query.noise.selection import ThresholdSearch, search_for
@@ -334,10 +334,7 @@ class RowsPerPerson(LadderSearch):
     @property
     def rungs(self) -> tuple[int, ...]:
         """The public numbers that may be found: whole, by factors of about 5/4, up to the end."""
-        rungs = [1]
-        while rungs[-1] < self.most:
-            rungs.append(min(max(rungs[-1] + 1, rungs[-1] * 5 // 4), self.most))
-        return tuple(rungs)
+        return tuple(min(rung, self.most) for rung in growing_rungs(self.most))
 
     def ladders(self, values: Sequence[str], unit: Unit) -> tuple[Thresholds, ...]:
         number = "count(*)::HUGEINT" if isinstance(unit, Person) else "1::HUGEINT"

@@ -165,13 +165,12 @@ class EqualBins(GridAggregate):
 
     tag: ClassVar[str] = "equalbins"
     functions: ClassVar[tuple[str, ...]] = ("histogram",)
+    renamed: ClassVar[Mapping[str, str]] = {"wanted": ""}
 
     wanted: tuple[Fraction, ...]
 
     def arguments(self) -> dict[str, Any]:
-        bounds = ("column", "lower", "upper", "resolution")
-        found = {name: getattr(self, name) for name in bounds if getattr(self, name) is not None}
-        return {**found, "bins": self.lines}
+        return {**GridAggregate.arguments(self), "bins": self.lines}
 
     @property
     def lines(self) -> int:

@@ -421,6 +421,18 @@ class Thresholds:
         )
 
 
+def growing_rungs(top: int) -> tuple[int, ...]:
+    """Whole numbers from 1 that rise by factors of about 5/4, until one is at the top or above.
+
+    >>> growing_rungs(15)
+    (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15)
+    """
+    rungs = [1]
+    while rungs[-1] < top:
+        rungs.append(max(rungs[-1] + 1, rungs[-1] * 5 // 4))
+    return tuple(rungs)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Climbers:
     """The exact integers of one ladder; private, nothing prints them.

@@ -43,7 +43,7 @@ from unacorda.query.aggregates.base import (
     Single,
     weight_of,
 )
-from unacorda.query.aggregates.measures import Thresholds
+from unacorda.query.aggregates.measures import Thresholds, growing_rungs
 from unacorda.query.noise.additive import (
     CONFIDENCE,
     AdditiveNoise,
@@ -76,11 +76,8 @@ def row_rungs(limit: int | None = None) -> tuple[int, ...]:
     >>> row_rungs()[:12]
     (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 18)
     """
-    top = max(_TOP, 10 * (limit or 0))
-    rungs = [1]
-    while rungs[-1] < top:
-        rungs.append(max(rungs[-1] + 1, rungs[-1] * 5 // 4))
-    return tuple(sorted({*rungs, *([] if limit is None else [limit])}))
+    rungs = growing_rungs(max(_TOP, 10 * (limit or 0)))
+    return tuple(sorted({*rungs, limit or 1}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

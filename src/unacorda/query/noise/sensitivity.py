@@ -115,21 +115,14 @@ def of_people(reach: Reach) -> Sensitivity:
     docs/proofs/people.md, Theorem 1.
     """
     most = reach.felt
-    return Sensitivity(
-        l1=Fraction(most),
-        l2_squared=Fraction(most),
-        reason=f"one unit changes the count of people by 1 in at most {_cells(most)}",
-    )
+    return _by_one(most, f"one unit changes the count of people by 1 in at most {_cells(most)}")
 
 
 def of_one_bin(reach: Reach) -> Sensitivity:
     """Units counted by bins of which each unit is in one, whatever groups its rows fall into."""
     most = 2 if reach.replaced else 1
-    return Sensitivity(
-        l1=Fraction(most),
-        l2_squared=Fraction(most),
-        reason=f"one unit is in one bin: it changes {'2 counts' if most > 1 else '1 count'} by 1",
-    )
+    counts = "2 counts" if most > 1 else "1 count"
+    return _by_one(most, f"one unit is in one bin: it changes {counts} by 1")
 
 
 def of_sums(reach: Reach, *, lower: int, upper: int) -> Sensitivity:
@@ -177,13 +170,16 @@ def of_totals(reach: Reach, *, signs: int = 1) -> Sensitivity:
     most = reach.touched
     if reach.replaced:
         most = min(2 * most, reach.cells * signs)
-    return Sensitivity(
-        l1=Fraction(most),
-        l2_squared=Fraction(most),
-        reason=f"one unit has one number in at most {_cells(most)}, whatever its rows are; in each "
-        "it changes a count of people by 1 and a sum of cut numbers by the level at which it is "
-        "cut",
+    return _by_one(
+        most,
+        f"one unit has one number in at most {_cells(most)}, whatever its rows are; in each it "
+        "changes a count of people by 1 and a sum of cut numbers by the level at which it is cut",
     )
+
+
+def _by_one(most: int, reason: str) -> Sensitivity:
+    """One unit changes at most so many numbers, each by 1."""
+    return Sensitivity(l1=Fraction(most), l2_squared=Fraction(most), reason=reason)
 
 
 _Spread = Counter[tuple[int, int]]

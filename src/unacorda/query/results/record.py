@@ -184,7 +184,11 @@ def _question(stated: Mapping[str, Any]) -> Query:
     unit: Unit = decode(stated["unit"], Unit, at="query.unit")
     if "search" in stated:
         unit = _searched(unit, decode(stated["search"], Auto, at="query.search"))
-    query = Query(rows=rows_of(stated, unit), unit=unit)
+    return asked_of(Query(rows=rows_of(stated, unit), unit=unit), stated)
+
+
+def asked_of(query: Query, stated: Mapping[str, Any]) -> Query:
+    """The question of these rows whose groups and aggregates `Query.to_dict` wrote."""
     groups = decode(stated["groups"], tuple[str, ...], at="query.groups")
     keys = decode(stated["keys"], tuple[tuple[Key, ...], ...], at="query.keys")
     margins = decode(stated.get("margins"), _LEVELS, at="query.margins")

@@ -36,10 +36,10 @@ from unacorda.privacy.rounding import root_up
 from unacorda.query.aggregates.base import Aggregate, expression_of
 from unacorda.query.aggregates.linear import BoundedSum, Count, CountIf, CountPeople, Linear
 from unacorda.query.expressions.language import Expression, Kind, identifier
-from unacorda.query.plan.codec import decode, encode, stated_rows
+from unacorda.query.plan.codec import encode, stated_rows
 from unacorda.query.plan.query import Query
 from unacorda.query.plan.relation import PeoplePart, SourceTable
-from unacorda.query.schema.facts import Key
+from unacorda.query.results.record import asked_of
 from unacorda.query.schema.units import Person
 
 Floats = NDArray[np.float64]
@@ -332,7 +332,7 @@ class SeriesPlan:
         if person is not None:
             person = OverTime(**{name: person[name] for name in person if name != "kind"})
         plan = SeriesPlan(
-            query=_read_query(asked["query"], rows_of(asked["query"])),
+            query=asked_of(rows_of(asked["query"]), asked["query"]),
             by=asked["by"],
             kind=asked["kind"],
             calendar=Calendar(
@@ -548,13 +548,3 @@ def _kept_share(kept: object, person: OverTime | None, steps: int | None) -> Fra
     expected = "steps=: without an end a person may have rows in any number of steps"
     demand(steps is not None, "kept", kept, expected=expected)
     return share
-
-
-def _read_query(stated: Mapping[str, Any], query: Query) -> Query:
-    """The query that was asked, of its rows."""
-    groups = decode(stated["groups"], tuple[str, ...], at="query.groups")
-    keys = decode(stated["keys"], tuple[tuple[Key, ...], ...], at="query.keys")
-    if groups:
-        listed: Any = keys if len(groups) > 1 else [key for (key,) in keys]
-        query = query.group_by(*groups, keys=listed)
-    return query.agg(**decode(stated["aggregates"], Mapping[str, Aggregate], at="query.aggregates"))

@@ -47,6 +47,7 @@ from unacorda.query.sql.source import (
     Offered,
     Source,
     Start,
+    bounds_hint,
     clauses,
     fault,
     free_name,
@@ -313,11 +314,7 @@ class _PersonReading:
             if isinstance(error, MissingBound):
                 text, people = error.column or "", self.source.people
                 names = unbounded(people, text_of(Name(text)) if text in people.scope else text)
-                declared = ", ".join(f"{name!r}: unacorda.Bounds(0, 100)" for name in names)
-                hint = (
-                    f"open the session with columns={{{declared}}}, or write "
-                    "LEAST(GREATEST(x, 0), 100)"
-                )
+                hint = bounds_hint(names)
                 column = names[0] if len(names) == 1 else f'"{text}"'
                 fault = fault.about(fault.argument, fault.value, hint=hint, column=column)
         else:

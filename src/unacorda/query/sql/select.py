@@ -32,6 +32,7 @@ from unacorda.query.sql.postprocess import Computed, Ordering, Select, check_arr
 from unacorda.query.sql.source import (
     Place,
     Start,
+    bounds_hint,
     clauses,
     free_name,
     identity,
@@ -485,14 +486,11 @@ def _check(item: Item, query: Query, *, alone: bool) -> None:
         place = next((n for n, text in enumerate(texts) if plain(text) == error.column), 0)
         constant = not re.search(r'"(?:[^"]|"")+"', " ".join(texts[place:]))
         names = dict.fromkeys(name for text in texts[place:] for name in unbounded(query, text))
-        declared = ", ".join(f"{name!r}: unacorda.Bounds(0, 100)" for name in names)
         value, column = texts[place], plain(texts[place])
         expected = "a column: of a constant there is nothing to find. COUNT(*) counts rows"
         if names:
             kind, expected = MissingBound, f"public bounds for {column!r}"
-            hint = (
-                f"open the session with columns={{{declared}}}, or write LEAST(GREATEST(x, 0), 100)"
-            )
+            hint = bounds_hint(names)
             if '"' not in column:  # of a column by itself that of the table
                 column = next(iter(names)) if len(names) == 1 else text_of(Name(column))
             rest = {"column": column, "hint": hint}

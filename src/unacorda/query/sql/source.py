@@ -289,6 +289,12 @@ def unbounded(query: Query, text: str) -> list[str]:
     return [one for one, read in found.items() if read.kind.numeric and math.isinf(read.lower)]
 
 
+def bounds_hint(names: Iterable[str]) -> str:
+    """What to do about a number made of columns that have no bounds."""
+    declared = ", ".join(f"{name!r}: unacorda.Bounds(0, 100)" for name in names)
+    return f"open the session with columns={{{declared}}}, or write LEAST(GREATEST(x, 0), 100)"
+
+
 def free_name(name: str, taken: Collection[str]) -> str:
     """The name, or else with the first number behind it that makes it a new one.
 
