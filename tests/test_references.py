@@ -18,9 +18,9 @@ import pytest
 
 import unacorda
 from unacorda import mechanisms
-from unacorda.query.settings import DATASET, OIDC, SERVER, Dataset
 from unacorda.server.fields import check_body
 from unacorda.server.oidc import OidcSettings
+from unacorda.settings import DATASET, OIDC, SERVER, Dataset
 
 DOCS = Path(__file__).parents[1] / "docs"
 

@@ -14,10 +14,10 @@ from functions import AGGREGATES, FUNCTIONS
 
 from unacorda.query.expressions import language
 from unacorda.query.expressions.parse import parse
-from unacorda.query.settings import DATASET, OIDC, SERVER, Option
 from unacorda.query.sql.aggregates import OFFERED
 from unacorda.server.fields import CURATING, ENDPOINTS, Endpoint, openapi_document
 from unacorda.server.problems import TITLES
+from unacorda.settings import DATASET, OIDC, SERVER, Option
 
 MADE = Path(__file__).parents[1] / "_made"
 ADDRESS = "https://ask.example"

@@ -76,7 +76,7 @@ def test_an_interrupt_before_a_question_begins(tmp_path: Path) -> None:
     [
         ("unacorda.cli.app", "Nothing was charged."),
         ("click", "Nothing was charged."),
-        ("unacorda.query.settings", "No ledger was charged."),
+        ("unacorda.settings", "No ledger was charged."),
         ("unacorda.query.session", "Nothing was charged to account 'v'."),
         ("duckdb", "Nothing was charged to account 'v'."),
     ],

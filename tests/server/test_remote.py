@@ -19,11 +19,11 @@ from tests.support.cases import in_subtests
 import unacorda
 from unacorda.errors import InvalidParameter, ServerRefused
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.query.settings import guarantee_of
 from unacorda.server.config import read_config
 from unacorda.server.remote import _asked
 from unacorda.server.store import opened
 from unacorda.server.tokens import make_token
+from unacorda.settings import guarantee_of
 
 LITTLE = unacorda.ZCDP("0.001")
 

@@ -17,8 +17,8 @@ from tests.server.test_routes import problem
 import unacorda
 from unacorda import ZCDP
 from unacorda.query.schema.facts import Bounds, Categories, Dates
-from unacorda.query.settings import Dataset
 from unacorda.server.stand_in import StandIn
+from unacorda.settings import Dataset
 
 TRY = "/v1/datasets/visits/try"
 

@@ -60,8 +60,8 @@ def ask(
       unacorda ask https://ask.hospital.example --rho 0.01 --explain \
           "SELECT COUNT(*) AS n FROM visits"
     """
-    from unacorda.query.settings import guarantee_of
     from unacorda.server.remote import Remote
+    from unacorda.settings import guarantee_of
 
     single = explain + rehearse + (error is not None) <= 1
     demand(single, "--explain", explain, expected="one of --explain, --try and --error")

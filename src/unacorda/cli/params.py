@@ -258,7 +258,7 @@ def budget_of(name: str, text: str, *, prefix: str = "") -> Guarantee:
         known = kind in _NUMBERS and kind not in numbers
         demand(known, name, prefix + text, expected=_BUDGETS)
         numbers[kind] = value
-    from unacorda.query.settings import guarantee_of
+    from unacorda.settings import guarantee_of
 
     return guarantee_of(numbers, name)
 
@@ -388,7 +388,7 @@ def _facts(bounds: Sequence[str], columns: Path | None) -> dict[str, Fact]:
 
 
 def _facts_in(path: Path) -> dict[str, Fact]:
-    from unacorda.query.settings import fact_of
+    from unacorda.settings import fact_of
 
     text = read_text("--columns", path)
     try:

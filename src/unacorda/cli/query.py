@@ -206,7 +206,7 @@ def query(
 
 def _suggest(question: CommandQuestion, errors: StandardErrors, *, as_json: bool) -> None:
     """Print the least budget of every kind, as options; raises what is wrong with all of them."""
-    from unacorda.query.settings import guarantee_of
+    from unacorda.settings import guarantee_of
 
     rest = dict(question.asked.price)
     own = exact("--delta", rest.get("delta", "0"))

@@ -61,7 +61,7 @@ def _config(name: str, text: str) -> Config:
 
 
 def _budget(name: str, text: str) -> dict[str, str]:
-    from unacorda.query.settings import numbers_of
+    from unacorda.settings import numbers_of
 
     return numbers_of(params.budget_of(name, text))
 

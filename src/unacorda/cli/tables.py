@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from unacorda.query.schema.sources import Csv
     from unacorda.query.schema.units import Unit
     from unacorda.query.session import Session
-    from unacorda.query.settings import Dataset, Settings
+    from unacorda.settings import Dataset, Settings
 
 UNKEPT = (
     "there is no --ledger, so nothing remembers what this {asked} cost. Each further question "
@@ -143,7 +143,7 @@ class DataTables:
 
     def request(self, price: Mapping[str, str]) -> Guarantee:
         """The budget that options give, or the settings; InvalidParameter where neither does."""
-        from unacorda.query.settings import guarantee_of
+        from unacorda.settings import guarantee_of
 
         usual = None if self.settings is None else self.settings.query_budget
         return usual if usual is not None and not price else guarantee_of(price)
@@ -256,7 +256,7 @@ def _is_name(text: str) -> bool:
 
 
 def _settings_in(path: Path | None) -> Settings | None:
-    from unacorda.query.settings import read_settings
+    from unacorda.settings import read_settings
 
     return None if path is None else read_settings(path)
 
@@ -454,7 +454,7 @@ def _terms(
     """The unit and the budget of a command, or what stands for them where they are missing."""
     from unacorda.privacy.guarantees import ApproxDP
     from unacorda.query.schema.units import Row
-    from unacorda.query.settings import guarantee_of
+    from unacorda.settings import guarantee_of
 
     missing.needed(data, "DATA")
     request_of = guarantee_of if data is None else data.request

@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 from unacorda.accounting.charges import request_price
 from unacorda.checks import demand
 from unacorda.errors import InvalidParameter, WrongUnit
-from unacorda.query.settings import SERVER, Dataset, Settings, guarantee_of, read_settings
 from unacorda.server.oidc import OidcSettings, is_safe_address
 from unacorda.server.scheduling import AnswerTimes
+from unacorda.settings import SERVER, Dataset, Settings, guarantee_of, read_settings
 
 _FIXED_SECONDS: Final = 1.0
 _SQLITE = "sqlite:///"

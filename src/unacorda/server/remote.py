@@ -36,8 +36,8 @@ from unacorda.query.plan.codec import encode
 from unacorda.query.plan.person_values import PersonValue
 from unacorda.query.plan.question_json import function_as_json, private_as_json
 from unacorda.query.plan.questions import parse_json
-from unacorda.query.settings import numbers_of
 from unacorda.server.opener import OPENER
+from unacorda.settings import numbers_of
 
 if TYPE_CHECKING:
     import pandas

@@ -38,7 +38,6 @@ from unacorda.query.results.simulation import Assume
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Auto, Person, Row, Unit
 from unacorda.query.session import Session
-from unacorda.query.settings import Dataset, guarantee_of
 from unacorda.query.sql.postprocess import Select, arranged
 from unacorda.server.config import Config
 from unacorda.server.oidc import Issuer
@@ -46,6 +45,7 @@ from unacorda.server.problems import Problem, problem_of
 from unacorda.server.scheduling import RoundRobin, leaves_after
 from unacorda.server.stand_in import StandIn
 from unacorda.server.store import SILENT_SECONDS, AnswerStore, State, StoredQuestion
+from unacorda.settings import Dataset, guarantee_of
 
 _LOG = logging.getLogger("unacorda.server")
 FIELDS: Final = "unacorda"

@@ -22,8 +22,8 @@ from unacorda.query.expressions.language import identifier, quoted
 from unacorda.query.schema.facts import Bounds, Categories, Dates, Fact
 from unacorda.query.schema.units import Person
 from unacorda.query.session import Session
-from unacorda.query.settings import Dataset
 from unacorda.server.problems import Problem
+from unacorda.settings import Dataset
 
 _ROWS: Final = 1_000
 _ROWS_OF_A_PERSON: Final = 2

@@ -11,7 +11,7 @@ import pytest
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import ZCDP, PureDP
 from unacorda.query.schema.facts import Bounds, Categories
-from unacorda.query.settings import read_settings
+from unacorda.settings import read_settings
 
 WHOLE = """
 [server]
