@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from unacorda.accounting.rules.base import rules_of
-from unacorda.checks import Number, exact
+from unacorda.checks import Number, demand, exact
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.events import EVENT_KINDS, Event, Pure, compose
 from unacorda.privacy.neighbors import AddRemove, Neighbors, check_neighbors
@@ -145,8 +145,7 @@ def epsilon_argument(value: Number) -> Fraction:
     Source      the argument.
     """
     number = exact("epsilon", value)
-    if not 0 <= number <= _LARGEST:
-        raise InvalidParameter("epsilon", value, expected="a number from 0 to 1e300")
+    demand(0 <= number <= _LARGEST, "epsilon", value, expected="a number from 0 to 1e300")
     return number
 
 
@@ -157,8 +156,7 @@ def alpha_argument(value: Number) -> Fraction:
     Source      the argument.
     """
     number = exact("alpha", value)
-    if not 1 < number <= 10**100:
-        raise InvalidParameter("alpha", value, expected="a number above 1, at most 1e100")
+    demand(1 < number <= 10**100, "alpha", value, expected="a number above 1, at most 1e100")
     return number
 
 
@@ -169,8 +167,7 @@ def tolerance_argument(value: Number) -> float:
     Source      the argument.
     """
     number = exact("tolerance", value)
-    if not 0 <= number <= 1:
-        raise InvalidParameter("tolerance", value, expected="a number from 0 to 1, such as 1e-4")
+    demand(0 <= number <= 1, "tolerance", value, expected="a number from 0 to 1, such as 1e-4")
     return float(number)
 
 

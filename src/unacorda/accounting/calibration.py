@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from unacorda.accounting.arguments import priceable
 from unacorda.accounting.prices import gdp_price, pure_epsilon, pure_price, renyi, rho, zcdp_price
 from unacorda.accounting.rules.base import units_replaced
-from unacorda.checks import Number, exact, positive
+from unacorda.checks import Number, demand, exact, positive
 from unacorda.deadlines import check_deadline
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.extras import later
@@ -84,12 +84,9 @@ def calibration(
     usual = 64.0 if whole else 1.0
     start = usual if guess is None else positive(guess=guess)
     width = positive(tolerance=tolerance)
-    if find not in ("least", "most"):
-        raise InvalidParameter("find", find, expected="'least' or 'most'")
-    if not 1e-14 <= width < 1:
-        raise InvalidParameter("tolerance", tolerance, expected="from 1e-14 to below 1")
-    if not callable(family):
-        raise InvalidParameter("family", family, expected="a function from a number to an event")
+    demand(find in ("least", "most"), "find", find, expected="'least' or 'most'")
+    demand(1e-14 <= width < 1, "tolerance", tolerance, expected="from 1e-14 to below 1")
+    demand(callable(family), "family", family, expected="a function from a number to an event")
     costs: dict[float, Cost] = {}
 
     def attempt(parameter: float) -> Trial:
@@ -303,8 +300,7 @@ def calibrate_grid(
         expected = "a dict from names of arguments to the values that each takes"
         raise InvalidParameter("over", over, expected=expected) from None
     for name, values in axes.items():
-        if not values:
-            raise InvalidParameter(f"over[{name!r}]", values, expected="at least one value")
+        demand(values, f"over[{name!r}]", values, expected="at least one value")
     shape = tuple(len(values) for values in axes.values())
     found: NDArray[Any] = np.zeros(shape, dtype=np.int64 if whole else np.float64)
     for place in itertools.product(*map(range, shape)):
@@ -340,11 +336,9 @@ def _measure(
         return measure(target, neighbors=neighbors)
     if not isinstance(target, int | float | str | Fraction):
         raise InvalidParameter("target", target, expected="a number, where price= is given")
-    if not callable(price):
-        raise InvalidParameter("price", price, expected="a function from an event to a number")
+    demand(callable(price), "price", price, expected="a function from an event to a number")
     level = exact("target", target)
-    if level < 0:
-        raise InvalidParameter("target", target, expected="a number, 0 or above")
+    demand(level >= 0, "target", target, expected="a number, 0 or above")
     return price, level
 
 
@@ -367,8 +361,7 @@ def _range(within: tuple[float, float] | None, *, whole: bool) -> tuple[float, f
         )
     except (TypeError, ValueError):
         fits = False
-    if not fits:
-        raise InvalidParameter("within", within, expected=expected)
+    demand(fits, "within", within, expected=expected)
     return (int(low), int(high)) if whole else (float(low), float(high))
 
 

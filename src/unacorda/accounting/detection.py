@@ -11,8 +11,7 @@ from fractions import Fraction
 from unacorda.accounting.accountant import delta_interval, tradeoff
 from unacorda.accounting.arguments import Events, together
 from unacorda.accounting.rules.base import leaves, rules_of
-from unacorda.checks import Number, exact
-from unacorda.errors import InvalidParameter
+from unacorda.checks import Number, demand, exact
 from unacorda.privacy.enclosure import float_down, float_up, mpf
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.events import Event
@@ -47,8 +46,7 @@ def true_positive_rate(
     (0.092362, 0.092362)
     """
     rate = exact("fpr", fpr)
-    if not 0 <= rate <= 1:
-        raise InvalidParameter("fpr", fpr, expected="a number from 0 to 1")
+    demand(0 <= rate <= 1, "fpr", fpr, expected="a number from 0 to 1")
     event = together(events, neighbors)
     if event is None:
         return Interval(float_down(mpf(rate)), float_up(mpf(rate)))

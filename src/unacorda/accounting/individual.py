@@ -77,8 +77,7 @@ class IndividualFilter:
             exponent = size - _CAPACITY_BITS
             capacity = math.floor(budget / Fraction(2) ** exponent)
         people = checks.positive_integer(people=self.people)
-        if people > _MOST_PEOPLE:
-            raise InvalidParameter("people", people, expected="at most 10^9 of them")
+        checks.demand(people <= _MOST_PEOPLE, "people", people, expected="at most 10^9 of them")
         object.__setattr__(self, "people", people)
         object.__setattr__(self, "_spent", np.zeros(self.people, dtype=np.int64))
         object.__setattr__(self, "_capacity", capacity)

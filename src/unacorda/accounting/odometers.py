@@ -83,8 +83,7 @@ class Odometer:
             expected = "a number strictly between 0 and 1"
             raise InvalidParameter("delta", self.delta, expected=expected)
         sharp = amount("sharp_at", self.sharp_at)
-        if sharp == 0:
-            raise InvalidParameter("sharp_at", self.sharp_at, expected="a rho above 0")
+        checks.demand(sharp != 0, "sharp_at", self.sharp_at, expected="a rho above 0")
         object.__setattr__(self, "delta", delta)
         object.__setattr__(self, "own_delta", own)
         object.__setattr__(self, "sharp_at", sharp)

@@ -57,8 +57,7 @@ def stop_of(*, shape: float, tries: float) -> float:
     (0.05, 1.0)
     """
     eta = checks.finite(shape=shape)
-    if eta <= -1:
-        raise InvalidParameter("shape", shape, expected="a number above -1")
+    checks.demand(eta > -1, "shape", shape, expected="a number above -1")
     if not 1 <= checks.finite(tries=tries) <= _MOST_TRIES:
         raise InvalidParameter("tries", tries, expected="a number from 1 to a million")
     low, high, wanted = -60.0, 0.0, math.log(tries)  # of log gamma
@@ -84,8 +83,7 @@ def tries_quantile(*, shape: float, stop: float, level: float) -> int:
     44
     """
     _law(shape, stop)
-    if not 0 <= level < 1:
-        raise InvalidParameter("level", level, expected="from 0 to below 1")
+    checks.demand(0 <= level < 1, "level", level, expected="from 0 to below 1")
     if stop == 1:
         return 1
     log_stop = math.log(stop)
@@ -337,10 +335,8 @@ def _law_of(event: NegativeBinomialTries) -> tuple[Fraction, Fraction]:
 
 
 def _law(shape: Real, stop: Real) -> None:
-    if not -1 < shape < math.inf:
-        raise InvalidParameter("shape", shape, expected="a finite number above -1")
-    if not 0 < stop <= 1:
-        raise InvalidParameter("stop", stop, expected="a number above 0, at most 1")
+    checks.demand(-1 < shape < math.inf, "shape", shape, expected="a finite number above -1")
+    checks.demand(0 < stop <= 1, "stop", stop, expected="a number above 0, at most 1")
 
 
 def _minus_log_of_rest(log_mass: Any) -> Any:

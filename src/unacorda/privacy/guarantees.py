@@ -108,22 +108,19 @@ class Additive(abc.ABC):
 
     def __sub__(self, other: Additive) -> Self:
         left = [mine - theirs for mine, theirs in self._pairs(other)]
-        if min(left) < 0:
-            raise InvalidParameter("other", other, expected=f"at most {self!r}")
+        checks.demand(min(left) >= 0, "other", other, expected=f"at most {self!r}")
         return self.with_additive(left)
 
     def __mul__(self, factor: Number) -> Self:
         scale = checks.exact("factor", factor)
-        if scale < 0:
-            raise InvalidParameter("factor", factor, expected="a number, 0 or above")
+        checks.demand(scale >= 0, "factor", factor, expected="a number, 0 or above")
         return self.with_additive([number * scale for number in self.additive])
 
     __rmul__ = __mul__
 
     def __truediv__(self, divisor: Number) -> Self:
         scale = checks.exact("divisor", divisor)
-        if scale <= 0:
-            raise InvalidParameter("divisor", divisor, expected="a number above 0")
+        checks.demand(scale > 0, "divisor", divisor, expected="a number above 0")
         return self.with_additive([number / scale for number in self.additive])
 
     def __le__(self, other: Additive) -> bool:
@@ -148,16 +145,14 @@ class Additive(abc.ABC):
 def amount(name: str, value: Number) -> Fraction:
     """The argument, exactly, if it is 0 or above; else InvalidParameter."""
     number = checks.exact(name, value)
-    if number < 0:
-        raise InvalidParameter(name, value, expected="a finite number, 0 or above")
+    checks.demand(number >= 0, name, value, expected="a finite number, 0 or above")
     return number
 
 
 def share(name: str, value: Number) -> Fraction:
     """The argument, exactly, if it lies in [0, 1]; else InvalidParameter."""
     number = checks.exact(name, value)
-    if not 0 <= number <= 1:
-        raise InvalidParameter(name, value, expected="a number from 0 to 1")
+    checks.demand(0 <= number <= 1, name, value, expected="a number from 0 to 1")
     return number
 
 
@@ -713,8 +708,7 @@ class RenyiDP(Additive):
 
     def __init__(self, alpha: Number, epsilon: Number) -> None:
         order = checks.exact("alpha", alpha)
-        if order <= 1:
-            raise InvalidParameter("alpha", alpha, expected="a number above 1")
+        checks.demand(order > 1, "alpha", alpha, expected="a number above 1")
         object.__setattr__(self, "alpha", order)
         object.__setattr__(self, "epsilon", amount("epsilon", epsilon))
 
@@ -938,8 +932,7 @@ def pure_within(target: Guarantee) -> PureDP:
         case PureDP():
             return target
         case ApproxDP(epsilon, delta):
-            if delta == 1:
-                raise InvalidParameter("target", target, expected="a delta below 1")
+            checks.demand(delta != 1, "target", target, expected="a delta below 1")
             largest = conversions.pure_from_approx_dp(epsilon, delta=delta)
             return PureDP(max(epsilon, grid_down(largest)))
         case ZCDP(rho):

@@ -88,8 +88,7 @@ class TradeoffCurve:
                 self.mu_squared_attained,
                 expected="a number from 0 to mu_squared",
             )
-        if not 0 <= self.part <= 1:
-            raise InvalidParameter("part", self.part, expected="a number from 0 to 1")
+        checks.demand(0 <= self.part <= 1, "part", self.part, expected="a number from 0 to 1")
 
     @staticmethod
     def of_guarantee(guarantee: Guarantee) -> TradeoffCurve:
@@ -461,8 +460,7 @@ def _normal_quantile(rate: Fraction) -> tuple[Any, Any]:
 
 def _share(name: str, value: Real) -> Real:
     number = value if isinstance(value, Fraction) else checks.finite(**{name: value})
-    if not 0 <= number <= 1:
-        raise InvalidParameter(name, value, expected="a number from 0 to 1")
+    checks.demand(0 <= number <= 1, name, value, expected="a number from 0 to 1")
     return number
 
 
@@ -474,6 +472,5 @@ def _point(name: str, point: Point) -> Point:
         raise InvalidParameter(name, point, expected=expected) from None
     if not isinstance(epsilon, Fraction):
         epsilon = checks.finite(epsilon=epsilon)
-    if epsilon < 0:
-        raise InvalidParameter(name, point, expected=expected)
+    checks.demand(epsilon >= 0, name, point, expected=expected)
     return epsilon, _share("delta", delta)

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from unacorda.checks import positive
-from unacorda.errors import InvalidParameter
+from unacorda.checks import demand, positive
 from unacorda.privacy.conversions.arguments import Real, non_negative, share
 from unacorda.privacy.enclosure import context, float_down, float_up, mpf
 
@@ -111,8 +110,7 @@ def approx_dp_within_sample(epsilon: Real, *, delta: Real, rate: Real) -> tuple[
     """
     non_negative(epsilon=epsilon)
     share(delta=delta, rate=rate)
-    if rate == 0:
-        raise InvalidParameter("rate", rate, expected="a number above 0, at most 1")
+    demand(rate != 0, "rate", rate, expected="a number above 0, at most 1")
     q, mp = mpf(rate), context()
     return (
         float_down(mp.log1p(mp.expm1(mpf(epsilon)) / q)),

@@ -165,8 +165,7 @@ class PrivacyLossDistribution:
         whole = isinstance(self.grid, numbers.Integral) and not isinstance(self.grid, bool)
         if not whole or not 256 <= self.grid <= LARGEST // 2:
             raise InvalidParameter("grid", self.grid, expected="a whole number, 2^8 to 2^21")
-        if not self.parts:
-            raise InvalidParameter("parts", self.parts, expected="at least one pair")
+        checks.demand(self.parts, "parts", self.parts, expected="at least one pair")
 
     @classmethod
     def from_event(

@@ -23,6 +23,7 @@ from unacorda.accounting.profiles.atoms import (
 )
 from unacorda.accounting.profiles.boxes import Array, Box, running_sum
 from unacorda.accounting.profiles.curves import PrivacyProfile
+from unacorda.checks import demand
 from unacorda.errors import InvalidParameter
 
 _U = 2.0**-53
@@ -37,8 +38,7 @@ def finite_pair(p: ArrayLike, q: ArrayLike) -> PrivacyProfile:
     the floats hold are meant, and are divided by their sum.
     """
     first, second = _masses("p", p), _masses("q", q)
-    if first.shape != second.shape:
-        raise InvalidParameter("q", None, expected="the same number of masses as p")
+    demand(first.shape == second.shape, "q", None, expected="the same number of masses as p")
     first, second = first / math.fsum(first), second / math.fsum(second)
     return curve_of_atoms(atoms_of_pair(first, second))
 
@@ -373,8 +373,7 @@ def _masses(name: str, value: ArrayLike) -> Array:
     expected = "a list of masses, 0 or above, with sum 1"
     masses = _numbers(name, value, expected=expected)
     good = masses.ndim == 1 and len(masses) > 0 and bool(np.all(masses >= 0))
-    if not good or not abs(math.fsum(masses) - 1) <= 1e-9:
-        raise InvalidParameter(name, None, expected=expected)
+    demand(good and abs(math.fsum(masses) - 1) <= 1e-9, name, None, expected=expected)
     return masses
 
 

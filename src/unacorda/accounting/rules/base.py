@@ -22,7 +22,8 @@ from unacorda.accounting.laws import Law
 from unacorda.accounting.profiles.boxes import Array
 from unacorda.accounting.profiles.curves import PrivacyProfile, within
 from unacorda.accounting.profiles.noises import of_law
-from unacorda.errors import InvalidParameter, UnsupportedEvent
+from unacorda.checks import demand
+from unacorda.errors import UnsupportedEvent
 from unacorda.privacy.events import Composed, Event, Gaussian, Repeated, compose
 from unacorda.privacy.guarantees import (
     GDP,
@@ -490,8 +491,7 @@ def profile_bounds(
     True
     """
     asked = np.asarray(epsilons, dtype=np.float64)
-    if np.isnan(asked).any():
-        raise InvalidParameter("epsilons", epsilons, expected="numbers, none of them NaN")
+    demand(not np.isnan(asked).any(), "epsilons", epsilons, expected="numbers, none of them NaN")
     found = curve_of(event, direction=direction, neighbors=neighbors)(asked)
     return found.lower, found.upper
 
@@ -512,8 +512,7 @@ def curve_of(
     Bound       both, as profile_bounds.
     Source      the rules of the event's kind.
     """
-    if direction not in ("remove", "add"):
-        raise InvalidParameter("direction", direction, expected="'remove' or 'add'")
+    demand(direction in ("remove", "add"), "direction", direction, expected="'remove' or 'add'")
     return Profile(direction=direction, neighbors=neighbors, inside=inside, quick=quick).of(event)
 
 

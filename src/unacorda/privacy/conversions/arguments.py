@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import ParamSpec, TypeAlias, TypeVar
 
+from unacorda.checks import demand
 from unacorda.errors import InvalidParameter
 
 Real: TypeAlias = float | Fraction
@@ -34,8 +35,7 @@ def cached(function: Callable[_P, _R]) -> Callable[_P, _R]:
     @functools.wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         for name, value in (*zip(names, args, strict=False), *kwargs.items()):
-            if not _is_real(value):
-                raise InvalidParameter(name, value, expected="a number, float or Fraction")
+            demand(_is_real(value), name, value, expected="a number, float or Fraction")
         return remembered(*args, **kwargs)
 
     return call
@@ -57,8 +57,7 @@ def non_negative(**arguments: Real) -> None:
 def share(**arguments: Real) -> None:
     """Every named argument lies in [0, 1]; else InvalidParameter."""
     for name, value in arguments.items():
-        if not (_is_real(value) and 0 <= value <= 1):
-            raise InvalidParameter(name, value, expected="a number from 0 to 1")
+        demand(_is_real(value) and 0 <= value <= 1, name, value, expected="a number from 0 to 1")
 
 
 def order(alpha: Real) -> None:

@@ -269,8 +269,7 @@ class PoissonSampled(Event):
     def __post_init__(self) -> None:
         check_event("event", self.event)
         rate = share("rate", self.rate)
-        if rate == 0:
-            raise InvalidParameter("rate", self.rate, expected="a number above 0, at most 1")
+        checks.demand(rate != 0, "rate", self.rate, expected="a number above 0, at most 1")
         keep(self, rate=rate)
 
 
@@ -304,8 +303,7 @@ class FixedSizeSampled(Event):
         check_event("event", self.event)
         population = whole("population", self.population, least=1)
         size = whole("size", self.size, least=1)
-        if size > population:
-            raise InvalidParameter("size", self.size, expected=f"at most {population}")
+        checks.demand(size <= population, "size", self.size, expected=f"at most {population}")
         keep(self, size=size, population=population)
 
 
@@ -374,8 +372,7 @@ class RandomAllocation(Event):
         check_event("event", self.event)
         steps = whole("steps", self.steps, least=1)
         uses = whole("uses", self.uses, least=1)
-        if uses > steps:
-            raise InvalidParameter("uses", self.uses, expected=f"at most {steps}, the steps")
+        checks.demand(uses <= steps, "uses", self.uses, expected=f"at most {steps}, the steps")
         keep(self, steps=steps, uses=uses)
 
 
@@ -441,8 +438,7 @@ def compose(events: Iterable[Event], *, count: int = 1) -> Event:
         for part in event.parts if isinstance(event, Composed) else (event,):
             alone, many = _once(part), part.count if isinstance(part, Repeated) else 1
             counts[alone] = counts.get(alone, 0) + many * times
-    if not counts:
-        raise InvalidParameter("events", (), expected="at least one event")
+    checks.demand(counts, "events", (), expected="at least one event")
     parts = tuple(
         Repeated(event=alone, count=many) if many > 1 else alone for alone, many in counts.items()
     )

@@ -9,6 +9,7 @@ import numbers
 from fractions import Fraction
 from typing import TypeAlias
 
+from unacorda.checks import demand
 from unacorda.errors import InvalidParameter
 
 __all__ = ["Real", "finite", "keep", "non_negative", "positive", "share", "whole"]
@@ -41,8 +42,7 @@ def positive(name: str, value: Real) -> Real:
     """The number, if it is above 0."""
     expected = "a finite number above 0"
     number = finite(name, value, expected=expected)
-    if number <= 0:
-        raise InvalidParameter(name, value, expected=expected)
+    demand(number > 0, name, value, expected=expected)
     return number
 
 
@@ -50,8 +50,7 @@ def non_negative(name: str, value: Real) -> Real:
     """The number, if it is 0 or above."""
     expected = "a finite number, 0 or above"
     number = finite(name, value, expected=expected)
-    if number < 0:
-        raise InvalidParameter(name, value, expected=expected)
+    demand(number >= 0, name, value, expected=expected)
     return number
 
 
@@ -59,8 +58,7 @@ def share(name: str, value: Real) -> Real:
     """The number, if it lies in [0, 1]."""
     expected = "a number from 0 to 1"
     number = finite(name, value, expected=expected)
-    if not 0 <= number <= 1:
-        raise InvalidParameter(name, value, expected=expected)
+    demand(0 <= number <= 1, name, value, expected=expected)
     return number
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import cast
 
+from unacorda.checks import demand
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.events.algebra import Event
 from unacorda.privacy.events.fields import Real, finite, keep, positive, share, whole
@@ -117,8 +118,7 @@ class CyclicPoissonSampled(Event):
         if not isinstance(self.event, MatrixFactorization):
             raise InvalidParameter("event", self.event, expected="a MatrixFactorization")
         rate = share("rate", self.rate)
-        if rate == 0:
-            raise InvalidParameter("rate", self.rate, expected="a number above 0, at most 1")
+        demand(rate != 0, "rate", self.rate, expected="a number above 0, at most 1")
         keep(self, rate=rate)
 
 
@@ -178,7 +178,6 @@ def _encoder(
         return tuple(
             tuple(finite("encoder", number, expected=expected) for number in row) for row in rows
         )
-    if len(given) > steps:
-        raise InvalidParameter("encoder", value, expected=expected)
+    demand(len(given) <= steps, "encoder", value, expected=expected)
     numbers = cast("list[Real]", given)
     return tuple(finite("encoder", number, expected=expected) for number in numbers)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from unacorda.checks import exact
+from unacorda.checks import demand, exact
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.events.algebra import Event
 from unacorda.privacy.events.fields import (
@@ -189,8 +189,7 @@ class TruncatedLaplace(Event):
 
     def __post_init__(self) -> None:
         bound = positive("bound", self.bound)
-        if 2 * bound < 1:
-            raise InvalidParameter("bound", self.bound, expected="a number, 1/2 or above")
+        demand(2 * bound >= 1, "bound", self.bound, expected="a number, 1/2 or above")
         keep(
             self,
             noise_multiplier=positive("noise_multiplier", self.noise_multiplier),
@@ -231,8 +230,7 @@ class GaussianMixture(Event):
     def __post_init__(self) -> None:
         shifts = tuple(non_negative("shifts", shift) for shift in self.shifts)
         weights = tuple(share("weights", weight) for weight in self.weights)
-        if not shifts:
-            raise InvalidParameter("shifts", self.shifts, expected="one shift or more")
+        demand(shifts, "shifts", self.shifts, expected="one shift or more")
         if len(weights) != len(shifts):
             raise InvalidParameter("weights", self.weights, expected=f"{len(shifts)} of them")
         if sum(exact("weights", weight) for weight in weights) != 1:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from unacorda.checks import demand
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.events.algebra import Event, check_event
 from unacorda.privacy.events.fields import Real, finite, keep, positive, share, whole
@@ -49,11 +50,9 @@ class NegativeBinomialTries(Event):
     def __post_init__(self) -> None:
         check_event("event", self.event)
         shape = finite("shape", self.shape, expected="a finite number above -1")
-        if shape <= -1:
-            raise InvalidParameter("shape", self.shape, expected="a finite number above -1")
+        demand(shape > -1, "shape", self.shape, expected="a finite number above -1")
         stop = share("stop", self.stop)
-        if stop == 0:
-            raise InvalidParameter("stop", self.stop, expected="a number above 0, at most 1")
+        demand(stop != 0, "stop", self.stop, expected="a number above 0, at most 1")
         keep(self, shape=shape, stop=stop, most=_cap(self.most))
 
 
