@@ -13,6 +13,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Final
 
+from unacorda.checks import demand
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import (
     GDP,
@@ -38,10 +39,9 @@ def check_budget(budget: object) -> Guarantee:
         raise InvalidParameter(
             "budget", budget, expected="a guarantee such as unacorda.GDP(1) or ApproxDP(1, 1e-6)"
         )
-    if not budget.additive[0]:
-        raise InvalidParameter(
-            "budget", budget, expected="a guarantee that allows some privacy loss"
-        )
+    demand(
+        budget.additive[0], "budget", budget, expected="a guarantee that allows some privacy loss"
+    )
     return budget
 
 
@@ -107,10 +107,9 @@ def selection_epsilon(budget: object, *, releases: int = 1) -> Fraction:
     """
     checked = check_budget(budget)
     epsilon = _selection_epsilon(checked, releases=releases)
-    if not epsilon > _LEAST:
-        raise InvalidParameter(
-            "budget", budget, expected="a larger one: no selection could use this one"
-        )
+    demand(
+        epsilon > _LEAST, "budget", budget, expected="a larger one: no selection could use this one"
+    )
     return epsilon
 
 

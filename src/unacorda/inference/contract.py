@@ -314,8 +314,7 @@ def label_column(y: ArrayLike, *, rows: int) -> NDArray[Any]:
 
 def _label_codes(y: ArrayLike, *, rows: int) -> tuple[NDArray[np.int64], list[Any]]:
     codes, found = elements.codes("y", _one_column(y), kinds="biufU")
-    if len(codes) != rows:
-        raise InvalidParameter("y", codes.shape, expected=f"one dimension, {rows} labels")
+    checks.demand(len(codes) == rows, "y", codes.shape, expected=f"one dimension, {rows} labels")
     return codes, found
 
 
@@ -418,8 +417,7 @@ def size_of(name: str, share: float, *, rows: int) -> int:
     InvalidParameter for a share that is not strictly between 0 and 1, and for fewer than two rows.
     """
     wanted = checks.probability(**{name: share})
-    if rows < 2:
-        raise InvalidParameter("X", (rows,), expected="two rows or more: n_samples=1 has no parts")
+    checks.demand(rows >= 2, "X", (rows,), expected="two rows or more: n_samples=1 has no parts")
     return min(max(round(rows * wanted), 1), rows - 1)
 
 

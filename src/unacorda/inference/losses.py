@@ -17,7 +17,6 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from unacorda import checks
-from unacorda.errors import InvalidParameter
 from unacorda.inference.expressions import exp
 from unacorda.inference.records import Floats
 
@@ -485,8 +484,7 @@ class Check:
 
     def __post_init__(self) -> None:
         checks.positive(bandwidth=self.bandwidth)
-        if not 0 < self.tau < 1:
-            raise InvalidParameter("tau", self.tau, expected="strictly between 0 and 1")
+        checks.demand(0 < self.tau < 1, "tau", self.tau, expected="strictly between 0 and 1")
 
     @property
     def reach(self) -> float:

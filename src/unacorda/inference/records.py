@@ -65,10 +65,8 @@ def public_range(lower: float | None, upper: float | None, *, of: str) -> tuple[
         )
     low, high = checks.finite(lower=lower), checks.finite(upper=upper)
     for argument, bound in (("lower", low), ("upper", high)):
-        if abs(bound) > _FARTHEST:
-            raise InvalidParameter(argument, bound, expected="within -1e100 and 1e100")
-    if low >= high:
-        raise InvalidParameter("upper", upper, expected=f"above lower, {lower}")
+        checks.demand(abs(bound) <= _FARTHEST, argument, bound, expected="within -1e100 and 1e100")
+    checks.demand(low < high, "upper", upper, expected=f"above lower, {lower}")
     if high - low < 1 / _FARTHEST:
         raise InvalidParameter("upper", upper, expected=f"1e-100 above lower, {lower}, or more")
     return low, high

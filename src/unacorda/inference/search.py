@@ -325,8 +325,7 @@ class CrossValidatedSearch(PrivateSearch):
 
     def _last_share(self) -> Fraction:
         exact = checks.exact("share", self.share)
-        if not 0 < exact < 1:
-            raise InvalidParameter("share", self.share, expected="strictly between 0 and 1")
+        checks.demand(0 < exact < 1, "share", self.share, expected="strictly between 0 and 1")
         return exact
 
     def _splitter(self, rows: int) -> Splitter:

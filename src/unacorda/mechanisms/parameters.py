@@ -28,8 +28,7 @@ _ABOVE = 1 + Fraction(1, 1 << 100)
 def positive(name: str, value: checks.Number) -> Real:
     """Read a number above 0 as the decimal that it prints as; else InvalidParameter."""
     number = checks.exact(name, value)
-    if number <= 0:
-        raise InvalidParameter(name, value, expected="a number above 0")
+    checks.demand(number > 0, name, value, expected="a number above 0")
     return readable(number)
 
 
@@ -39,8 +38,7 @@ def whole(name: str, value: object, *, least: int, most: int) -> int:
     if not isinstance(value, SupportsIndex) or isinstance(value, bool | np.ndarray):
         raise InvalidParameter(name, value, expected=expected)
     number = operator.index(value)
-    if not least <= number <= most:
-        raise InvalidParameter(name, value, expected=expected)
+    checks.demand(least <= number <= most, name, value, expected=expected)
     return number
 
 

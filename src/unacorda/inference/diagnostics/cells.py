@@ -19,7 +19,6 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 
 from unacorda import checks
-from unacorda.errors import InvalidParameter
 from unacorda.extras import require
 from unacorda.inference.records import Floats
 
@@ -50,8 +49,7 @@ _JOINED: Final = 3.0
 
 def check_errors(interval: str) -> None:
     """InvalidParameter unless it is "noise" or "both"."""
-    if interval not in ("noise", "both"):
-        raise InvalidParameter("interval", interval, expected="'noise' or 'both'")
+    checks.demand(interval in ("noise", "both"), "interval", interval, expected="'noise' or 'both'")
 
 
 def critical(confidence: float, law: str) -> float:

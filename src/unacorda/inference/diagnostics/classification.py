@@ -14,6 +14,7 @@ from scipy.special import expit
 
 from unacorda import elements
 from unacorda.bits import RandomBits, source_of
+from unacorda.checks import demand
 from unacorda.errors import InvalidParameter
 from unacorda.inference.budgets import check_budget, shareable
 from unacorda.inference.diagnostics.cells import critical, data_frame, summarize
@@ -131,15 +132,12 @@ def score_table(
     True
     """
     asked, owners = check_budget(budget), RowOwners(rows=rows_per_person, neighbors=neighbors)
-    if binning not in ("even", "quantiles"):
-        raise InvalidParameter("binning", binning, expected="'even' or 'quantiles'")
+    demand(binning in ("even", "quantiles"), "binning", binning, expected="'even' or 'quantiles'")
     edges = score_edges(bins)
     if binning == "quantiles" and not isinstance(bins, int | np.integer):
         raise InvalidParameter("bins", bins, expected="a number of bins for binning='quantiles'")
     labels = known_classes(model, classes)
-    if len(labels) != 2:
-        expected = "two labels; class_tables is for more"
-        raise InvalidParameter("classes", labels, expected=expected)
+    demand(len(labels) == 2, "classes", labels, expected="two labels; class_tables is for more")
     scores = class_scores(model, X, classes=2)[:, 1]
     codes = class_codes(y, labels, rows=len(scores))
     kept = owners.kept(person, number=len(scores)) & (codes >= 0)
@@ -323,8 +321,7 @@ def class_tables(
     asked, owners = check_budget(budget), RowOwners(rows=rows_per_person, neighbors=neighbors)
     edges, labels = score_edges(bins), known_classes(model, classes)
     size = len(labels)
-    if size > _MOST_CLASSES:
-        raise InvalidParameter("classes", size, expected=f"{_MOST_CLASSES} labels at most")
+    demand(size <= _MOST_CLASSES, "classes", size, expected=f"{_MOST_CLASSES} labels at most")
     scores = class_scores(model, X, classes=size)
     codes = class_codes(y, labels, rows=len(scores))
     kept = owners.kept(person, number=len(scores)) & (codes >= 0)

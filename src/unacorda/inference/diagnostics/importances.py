@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unacorda.bits import RandomBits, source_of
+from unacorda.checks import demand
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.inference.budgets import check_budget, shareable
 from unacorda.inference.diagnostics.cells import Diagnostic, NoisyCells, data_frame
@@ -338,8 +339,7 @@ def _losses(
 ) -> _Losses:
     if hasattr(model, "predict_proba"):
         labels = known_classes(model, classes)
-        if len(labels) != 2:
-            raise InvalidParameter("classes", labels, expected="two labels")
+        demand(len(labels) == 2, "classes", labels, expected="two labels")
         codes = class_codes(y, labels, rows=rows).astype(np.float64)
         return _Losses(model=model, target=np.where(codes < 0, np.nan, codes), bound=None)
     if residual_bound is None:
@@ -347,8 +347,7 @@ def _losses(
             "residual_bound", expected="a public bound; larger residuals are clipped to it"
         )
     target = column("y", y, least=0)
-    if len(target) != rows:
-        raise InvalidParameter("y", target.shape, expected=f"{rows} numbers, one per row of X")
+    demand(len(target) == rows, "y", target.shape, expected=f"{rows} numbers, one per row of X")
     return _Losses(model=model, target=target, bound=public_size(residual_bound=residual_bound))
 
 
@@ -358,8 +357,7 @@ def _names(model: Any, X: Any, names: Sequence[str] | None, *, width: int) -> li
         if given is None:
             given = getattr(owner, attribute, None)
     listed = [f"x{place}" for place in range(width)] if given is None else list(map(str, given))
-    if len(listed) != width:
-        raise InvalidParameter("names", listed, expected=f"{width} names, one per feature")
+    demand(len(listed) == width, "names", listed, expected=f"{width} names, one per feature")
     return listed
 
 

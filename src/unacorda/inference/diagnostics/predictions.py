@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unacorda import elements
+from unacorda.checks import demand
 from unacorda.errors import InvalidParameter
 from unacorda.inference.records import Floats, column, matrix
 
@@ -31,8 +32,7 @@ def known_classes(model: Any, classes: object) -> list[Any]:
 def class_codes(y: ArrayLike, classes: list[Any], *, rows: int) -> NDArray[np.int64]:
     """The place of each label among the classes; -1 for another label or none."""
     codes, found = elements.codes("y", y, kinds="biufU")
-    if codes.shape != (rows,):
-        raise InvalidParameter("y", codes.shape, expected=f"one dimension, {rows} labels")
+    demand(codes.shape == (rows,), "y", codes.shape, expected=f"one dimension, {rows} labels")
     places = [classes.index(one) if one in classes else -1 for one in found]
     return np.array([*places, -1], dtype=np.int64)[codes]
 
@@ -60,8 +60,7 @@ def fitted_values(model: Any, X: ArrayLike) -> Floats:
     model: with `predict`, or a function of X, or None where X are the predictions.
     """
     values = column("X", X, least=0) if model is None else answers_of(model, X, "predict")
-    if values.ndim != 1:
-        raise InvalidParameter("model", values.shape, expected="one prediction per row")
+    demand(values.ndim == 1, "model", values.shape, expected="one prediction per row")
     return values
 
 

@@ -102,8 +102,7 @@ def quantile(
     (True, True)
     """
     share = checks.finite(q=q)
-    if not 0 <= share <= 1:
-        raise InvalidParameter("q", q, expected="from 0 to 1")
+    checks.demand(0 <= share <= 1, "q", q, expected="from 0 to 1")
     points = _Points.of(x, lower=lower, upper=upper, resolution=resolution)
     epsilon, sides = _shared(budget, interval, quantiles=1)
     (around,) = points.chosen([share], epsilon=epsilon, sides=sides, bits=source_of(bits))

@@ -21,7 +21,6 @@ from scipy.stats import binom
 
 from unacorda import checks
 from unacorda.bits import RandomBits, source_of
-from unacorda.errors import InvalidParameter
 from unacorda.inference.budgets import gdp_budget, shareable
 from unacorda.inference.hypothesis_tests.results import Alternative, check_alternative
 from unacorda.inference.records import Floats, column
@@ -281,6 +280,5 @@ def tulap_cdf(x: Floats, *, epsilon: float) -> Floats:
 
 def _share(value: float) -> float:
     share = checks.finite(share=value)
-    if not 0 <= share <= 1:
-        raise InvalidParameter("share", value, expected="from 0 to 1")
+    checks.demand(0 <= share <= 1, "share", value, expected="from 0 to 1")
     return share

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unacorda import elements
 from unacorda.bits import RandomBits, source_of
+from unacorda.checks import demand
 from unacorda.errors import InvalidParameter
 from unacorda.inference.hypothesis_tests.results import (
     Alternative,
@@ -145,8 +146,7 @@ def independence_test(
     simulation = Simulation(draws=draws, seed=seed, alternative="greater")
     first, n = _categories("x", x, categories=rows)
     second, others = _categories("y", y, categories=columns)
-    if others != n:
-        raise InvalidParameter("y", (others,), expected=f"as many people as in x, {n}")
+    demand(others == n, "y", (others,), expected=f"as many people as in x, {n}")
     cells = np.bincount(first * columns + second, minlength=rows * columns)
     counts, noise = noisy_counts(cells, budget=budget, bits=source_of(bits))
     table = counts.reshape(rows, columns)
@@ -238,8 +238,7 @@ def two_proportions_test(
 def _categories(argument: str, x: ArrayLike, *, categories: int) -> tuple[NDArray[np.int64], int]:
     expected = f"one dimension of whole numbers from 0 to {categories - 1}"
     array = elements.integers(argument, x, dimensions=1, expected=expected)
-    if array.ndim != 1 or not array.size:
-        raise InvalidParameter(argument, array.shape, expected=expected)
+    demand(array.ndim == 1 and array.size, argument, array.shape, expected=expected)
     whole = np.where((array >= 0) & (array < categories), array, 0)
     return whole.astype(np.int64), array.size
 

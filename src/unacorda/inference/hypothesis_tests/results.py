@@ -136,8 +136,7 @@ def power_curve(
     1.0
     """
     level, times = checks.probability(alpha=alpha), checks.positive_integer(repetitions=repetitions)
-    if not callable(test):
-        raise InvalidParameter("test", test, expected="a function of an effect and a generator")
+    checks.demand(callable(test), "test", test, expected="a function of an effect and a generator")
 
     def refuses(effect: float, rng: np.random.Generator) -> bool:
         result = test(effect, rng)

@@ -332,6 +332,5 @@ def _cheapest(
     if normal is not None and takes_normal_noise(budget):
         noise = Gaussian.for_guarantee(gdp_budget(budget), l2_sensitivity=1)
         found.append(normal(noise_multiplier=checks.exact("sigma", noise.sigma)))
-    if not found:
-        raise InvalidParameter("budget", budget, expected=expected)
+    checks.demand(found, "budget", budget, expected=expected)
     return min(found, key=variance)

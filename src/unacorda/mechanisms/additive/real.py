@@ -286,8 +286,7 @@ def mu_squared(guarantee: ApproxDP | GDP | ZCDP) -> Fraction:
         square = 2 * guarantee.rho
     else:
         raise InvalidParameter("guarantee", guarantee, expected="ApproxDP, GDP or ZCDP")
-    if square == 0:
-        raise InvalidParameter(
-            "guarantee", guarantee, expected="a guarantee that allows some privacy loss"
-        )
+    checks.demand(
+        square != 0, "guarantee", guarantee, expected="a guarantee that allows some privacy loss"
+    )
     return square

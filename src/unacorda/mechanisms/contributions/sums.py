@@ -62,8 +62,7 @@ def fixed_point_bounds(*, lower: Number, upper: Number, unit_log2: int) -> tuple
     (0, 5)
     """
     exact = checks.exact("lower", lower), checks.exact("upper", upper)
-    if exact[0] > exact[1]:
-        raise InvalidParameter("lower", lower, expected="at most the upper bound")
+    checks.demand(exact[0] <= exact[1], "lower", lower, expected="at most the upper bound")
     low, high = (round(bound / grid_unit(unit_log2)) for bound in exact)
     for name, bound, given in (("lower", low, lower), ("upper", high, upper)):
         if abs(bound) > _LARGEST:

@@ -151,8 +151,7 @@ than 1, so a mechanism that trusts this sensitivity is not private.
     """
     check_added_or_replaced(neighbors)
     allowed = checks.exact("sensitivity", sensitivity)
-    if allowed < 0:
-        raise InvalidParameter("sensitivity", sensitivity, expected="0 or above")
+    checks.demand(allowed >= 0, "sensitivity", sensitivity, expected="0 or above")
     if isinstance(n, bool) or not isinstance(n, numbers.Integral) or n < 0:
         raise InvalidParameter("n", n, expected="a whole number, 0 or above")
     records = list(domain)

@@ -129,8 +129,7 @@ class FoundClipping(PureCalibrated):
     def __post_init__(self) -> None:
         check_added_or_replaced(self.neighbors)
         share = checks.exact("share", self.share)
-        if not 0 < share < 1:
-            raise InvalidParameter("share", self.share, expected="a number between 0 and 1")
+        checks.demand(0 < share < 1, "share", self.share, expected="a number between 0 and 1")
         fields.keep(
             self,
             epsilon=fields.positive("epsilon", self.epsilon),
@@ -142,8 +141,7 @@ class FoundClipping(PureCalibrated):
         if aims is None:
             aims = math.ceil(3 / self._searched)
         fields.keep(self, target=fields.whole("target", aims, least=0))
-        if self.target > MOST_PEOPLE:
-            raise InvalidParameter("target", aims, expected="at most 2^40 people")
+        checks.demand(self.target <= MOST_PEOPLE, "target", aims, expected="at most 2^40 people")
 
     @property
     def event(self) -> events.Event:

@@ -330,8 +330,7 @@ class InverseSensitivity(RangeCalibrated):
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise InvalidParameter("answers", pair, expected=expected)
         low, high = self._interval()
-        if low >= high:
-            raise InvalidParameter("answers", pair, expected=expected)
+        checks.demand(low < high, "answers", pair, expected=expected)
 
     def _most(self) -> int:
         """Where losses end: a function of public numbers alone."""

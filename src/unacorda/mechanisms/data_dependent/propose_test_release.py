@@ -113,15 +113,13 @@ class ProposeTestRelease(ApproxCalibrated):
         if not 1 / _LARGEST <= checks.exact("proposed", proposed) <= _LARGEST:
             raise InvalidParameter("proposed", self.proposed, expected="from 2^-1000 to 2^1000")
         keep(self, proposed=proposed, epsilon=epsilon, delta=positive("delta", self.delta))
-        if self.delta >= 1:
-            raise InvalidParameter("delta", self.delta, expected="a number between 0 and 1")
+        checks.demand(self.delta < 1, "delta", self.delta, expected="a number between 0 and 1")
         given = cast("Real | None", self.test_epsilon)
         half = checks.exact("epsilon", epsilon) / 2
         spent = (
             half if given is None else checks.exact("test_epsilon", positive("test_epsilon", given))
         )
-        if spent >= 2 * half:
-            raise InvalidParameter("test_epsilon", given, expected=f"a number below {epsilon}")
+        checks.demand(spent < 2 * half, "test_epsilon", given, expected=f"a number below {epsilon}")
         keep(self, test_epsilon=readable(spent))
         if checks.exact("delta", self.delta) < _LEAST_DELTA:
             raise InvalidParameter("delta", self.delta, expected="at least 2^-80, below 1")

@@ -245,8 +245,7 @@ class ShiftedInverse(PureCalibrated):
         """
         expected = f"{len(self.grid)} integers, one for each point of the grid"
         array = elements.integers("losses", losses, dimensions=1, expected=expected)
-        if array.shape != (len(self.grid),):
-            raise InvalidParameter("losses", array.shape, expected=expected)
+        checks.demand(array.shape == (len(self.grid),), "losses", array.shape, expected=expected)
         index = self._solver.choose(_falling(array), target=self.target, bits=bits or _SECURE)
         return Underestimate(
             value=float(self._points[index]),

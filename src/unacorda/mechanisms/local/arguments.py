@@ -52,8 +52,7 @@ def checked_reports(
         raise InvalidParameter("reports", array.dtype, expected=expected)
     if width is not None and (array.ndim == 0 or array.shape[-1] != width):
         raise InvalidParameter("reports", array.shape, expected=f"rows of {width} integers")
-    if array.size == 0:
-        raise InvalidParameter("reports", array.shape, expected="at least one report")
+    checks.demand(array.size != 0, "reports", array.shape, expected="at least one report")
     if array.min() < 0 or array.max() >= limit:
         raise InvalidParameter(
             "reports", None, expected=f"integers from 0 to {limit - 1}, made by an equal mechanism"
@@ -74,8 +73,7 @@ def packed_reports(reports: ArrayLike, *, categories: int) -> NDArray[np.uint8]:
             (array.dtype, array.shape),
             expected=f"uint8 rows of {width} packed bytes, as `encode` returns them",
         )
-    if array.size == 0:
-        raise InvalidParameter("reports", array.shape, expected="at least one report")
+    checks.demand(array.size != 0, "reports", array.shape, expected="at least one report")
     return array.reshape(-1, width)
 
 
@@ -98,8 +96,7 @@ def checked_tally(tally: ArrayLike, *, count: int, size: int) -> NDArray[np.int6
 def checked_frequency(frequency: checks.Number) -> Fraction:
     """The share of people who hold a category, checked."""
     exact = checks.exact("frequency", frequency)
-    if not 0 <= exact <= 1:
-        raise InvalidParameter("frequency", frequency, expected="a number from 0 to 1")
+    checks.demand(0 <= exact <= 1, "frequency", frequency, expected="a number from 0 to 1")
     return exact
 
 
@@ -131,12 +128,10 @@ def value_bounds(lower: checks.Number, upper: checks.Number) -> ValueBounds:
     Raises InvalidParameter unless lower < upper, both within +-2^400 and not too near.
     """
     ends = ValueBounds(checks.exact("lower", lower), checks.exact("upper", upper))
-    if not ends.lower < ends.upper:
-        raise InvalidParameter("lower", lower, expected="below the upper bound")
+    checks.demand(ends.lower < ends.upper, "lower", lower, expected="below the upper bound")
     largest = max(abs(ends.lower), abs(ends.upper))
     for name, value in (("lower", lower), ("upper", upper)):
-        if largest > 1 << 400:
-            raise InvalidParameter(name, value, expected="at most 2^400 in size")
+        checks.demand(largest <= 1 << 400, name, value, expected="at most 2^400 in size")
         if ends.width < max(largest / (1 << 20), Fraction(1, 1 << 400)):
             raise InvalidParameter(name, value, expected="bounds farther apart, or shifted values")
     return ends

@@ -99,10 +99,9 @@ class RandomizedResponse(PureOracle):
         1.098612
         """
         share = checks.exact("probability", probability)
-        if not 0 < share < 1:
-            raise InvalidParameter(
-                "probability", probability, expected="a number strictly between 0 and 1"
-            )
+        checks.demand(
+            0 < share < 1, "probability", probability, expected="a number strictly between 0 and 1"
+        )
         answers = RandomizedResponse(epsilon=1, categories=categories).categories
         bound = float_up(context().log1p(mpf(answers * (1 - share) / share)))
         # One more float up, since a float means the decimal it prints as.

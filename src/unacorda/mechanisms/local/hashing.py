@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unacorda import elements
 from unacorda.bits import RandomBits
+from unacorda.checks import demand
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.local.arguments import checked_reports, checked_tally
 from unacorda.mechanisms.local.chances import (
@@ -291,8 +292,7 @@ class HadamardResponse(FrequencyOracle):
         before the errors are computed, so that these are never too small.
         """
         counts = checked_tally(tally, count=count, size=self.symbols)
-        if counts.sum() != count:
-            raise InvalidParameter("count", count, expected="the sum of the tally")
+        demand(counts.sum() == count, "count", count, expected="the sum of the tally")
         sums = _walsh_hadamard(counts.reshape(self.blocks, self.block))
         gap = float(self._gap)
         scores = sums[:, 1:].reshape(-1)[: self.categories]

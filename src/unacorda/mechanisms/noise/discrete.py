@@ -46,6 +46,7 @@ from mpmath.libmp import (
 from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
+from unacorda.checks import demand
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise.continuous import (
     CHUNK,
@@ -258,8 +259,7 @@ def exact_scale(argument: str, value: float | Fraction) -> Fraction:
         scale = Fraction(value)
     except (TypeError, ValueError, OverflowError):
         raise InvalidParameter(argument, value, expected=expected) from None
-    if scale <= 0:
-        raise InvalidParameter(argument, value, expected=expected)
+    demand(scale > 0, argument, value, expected=expected)
     return scale
 
 
@@ -349,6 +349,5 @@ def _counted(size: int) -> int:
         count = -1 if isinstance(size, bool) else operator.index(size)
     except TypeError:
         count = -1
-    if count < 0:
-        raise InvalidParameter("size", size, expected="a whole number, 0 or above")
+    demand(count >= 0, "size", size, expected="a whole number, 0 or above")
     return count

@@ -29,7 +29,6 @@ from mpmath.libmp import (
 
 from unacorda import checks
 from unacorda.checks import Number
-from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise.discrete import LARGEST_SIGMA, cumulative_bounds
 from unacorda.privacy.rounding import float_above
 
@@ -106,8 +105,7 @@ def discrete_gaussian_deviation(sigma: Fraction) -> float:
 def confident(confidence: Number) -> Fraction:
     """The confidence exactly, if it lies between 0 and 1; else InvalidParameter."""
     value = checks.exact("confidence", confidence)
-    if not 0 < value < 1:
-        raise InvalidParameter("confidence", confidence, expected="a number between 0 and 1")
+    checks.demand(0 < value < 1, "confidence", confidence, expected="a number between 0 and 1")
     return value
 
 

@@ -105,8 +105,7 @@ class PartitionSelection(ApproxCalibrated):
 
     def __post_init__(self) -> None:
         epsilon, delta = positive("epsilon", self.epsilon), positive("delta", self.delta)
-        if delta >= 1:
-            raise InvalidParameter("delta", self.delta, expected="a number between 0 and 1")
+        checks.demand(delta < 1, "delta", self.delta, expected="a number between 0 and 1")
         keys = whole("l0_sensitivity", self.l0_sensitivity, least=1, most=1 << 40)
         keep(self, epsilon=epsilon, delta=delta, l0_sensitivity=keys)
         one_epsilon, one_delta = self._one_key()

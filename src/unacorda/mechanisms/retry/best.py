@@ -353,6 +353,5 @@ def guarantee_of_run(guarantee: object, *, name: str = "guarantee") -> tuple[Fra
 def probability(name: str, value: checks.Number) -> Real:
     """The number as it prints, if it is 0 or above and below 1; else InvalidParameter."""
     number = checks.exact(name, value)
-    if not 0 <= number < 1:
-        raise InvalidParameter(name, value, expected="a probability below 1")
+    checks.demand(0 <= number < 1, name, value, expected="a probability below 1")
     return readable(number)

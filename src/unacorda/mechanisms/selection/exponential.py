@@ -388,8 +388,7 @@ class PiecewiseConstantExponential(RangeCalibrated):
     def __post_init__(self) -> None:
         check_selection(epsilon=self.epsilon, sensitivity=self.sensitivity, monotone=self.monotone)
         lower, upper = self._interval()
-        if lower >= upper:
-            raise InvalidParameter("upper", self.upper, expected=f"a number above {self.lower}")
+        checks.demand(lower < upper, "upper", self.upper, expected=f"a number above {self.lower}")
         coarsest = floor_log2(upper - lower)
         finest = floor_log2(max(abs(lower), abs(upper))) - _EXACT_LOG2
         grid = self.grid_log2

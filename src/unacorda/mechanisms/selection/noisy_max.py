@@ -252,8 +252,7 @@ class TopK(RangeCalibrated):
         pure = isinstance(guarantee, PureDP)
         noise = parameters.setdefault("noise", "exponential" if pure else "gumbel")
         if isinstance(guarantee, ZCDP):
-            if noise != "gumbel":
-                raise InvalidParameter("noise", noise, expected="'gumbel', for ZCDP")
+            checks.demand(noise == "gumbel", "noise", noise, expected="'gumbel', for ZCDP")
             guarantee = guarantee * checks.positive_integer(count=parameters["count"])
         return super(TopK, cls).for_guarantee(guarantee, **parameters)
 

@@ -47,8 +47,7 @@ _MORE: Final = 1 + 2.0**-40  # above the errors of erfc and of the sums of a tab
 def check_selection(*, epsilon: Real, sensitivity: Real, monotone: bool, count: int = 1) -> None:
     """Refuse numbers of which no selection can be made."""
     for name, value in (("epsilon", epsilon), ("sensitivity", sensitivity)):
-        if checks.exact(name, value) <= 0:
-            raise InvalidParameter(name, value, expected="a number above 0")
+        checks.demand(checks.exact(name, value) > 0, name, value, expected="a number above 0")
     if not isinstance(monotone, bool):
         raise InvalidParameter("monotone", monotone, expected="True or False")
     checks.positive_integer(count=count)
@@ -99,8 +98,7 @@ def score_rows(scores: ArrayLike | Sequence[Fraction], *, dimensions: int) -> ND
 def one_row(scores: ArrayLike | Sequence[Fraction], *, least: int = 1) -> NDArray[Any]:
     """The scores of one choice, in one dimension; `least`: how many there must be."""
     row: NDArray[Any] = score_rows(scores, dimensions=1)[0]
-    if row.size < least:
-        raise InvalidParameter("scores", row.shape, expected=f"at least {least} candidates")
+    checks.demand(row.size >= least, "scores", row.shape, expected=f"at least {least} candidates")
     return row
 
 
@@ -153,8 +151,7 @@ def noisy_max_loss(
     """
     miss = 1 - confident(confidence)
     others = checks.positive_integer(candidates=candidates) - count
-    if others < 0:
-        raise InvalidParameter("candidates", candidates, expected=f"at least {count} of them")
+    checks.demand(others >= 0, "candidates", candidates, expected=f"at least {count} of them")
     if others == 0:
         return 0.0
     if count == 1 and Fraction(others, candidates) <= miss:
@@ -187,10 +184,8 @@ def walk_loss(
     sigma: of the noise on a contrast; rounding: by how much the grid can lengthen one wrong turn.
     """
     miss = 1 - confident(confidence)
-    if miss < _LEAST_MISS:
-        raise InvalidParameter("confidence", confidence, expected="at most 1 - 10^-200")
-    if levels > _DEEPEST:
-        raise InvalidParameter("candidates", candidates, expected=f"at most 2^{_DEEPEST}")
+    checks.demand(miss >= _LEAST_MISS, "confidence", confidence, expected="at most 1 - 10^-200")
+    checks.demand(levels <= _DEEPEST, "candidates", candidates, expected=f"at most 2^{_DEEPEST}")
     if levels == 0:
         return 0.0
     # The noise on the difference of two children, see the proof.

@@ -56,7 +56,6 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.checks import Number
-from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise.error_bounds import confident
 from unacorda.mechanisms.partitions.selection import PartitionSelection
 from unacorda.mechanisms.protocol import ApproxCalibrated
@@ -171,8 +170,7 @@ class StableSelection(ApproxCalibrated):
         [1e-06, 0.012818, 0.889595, 1.0]
         """
         gap = checks.exact("lead", lead)
-        if gap < 0:
-            raise InvalidParameter("lead", lead, expected="a number, 0 or above")
+        checks.demand(gap >= 0, "lead", lead, expected="a number, 0 or above")
         return self.rule.probability(min(self._level(gap), self.rule.sure_from))
 
     def lead_bound(self, confidence: Number) -> float:

@@ -110,8 +110,7 @@ class Staircase(PerNumberCalibrated, GridNoise):
         sensitivity = positive("sensitivity", self.sensitivity)
         chosen, wanted = cast("Real | None", self.split), cast("int | None", self.grid_log2)
         share = checks.exact("split", _best_split(float(epsilon)) if chosen is None else chosen)
-        if not 0 <= share <= 1:
-            raise InvalidParameter("split", chosen, expected="a number from 0 to 1")
+        checks.demand(0 <= share <= 1, "split", chosen, expected="a number from 0 to 1")
         moved = whole("l0_sensitivity", self.l0_sensitivity, least=1, most=1 << 40)
         keep(self, epsilon=epsilon, sensitivity=sensitivity)
         keep(self, split=readable(share), l0_sensitivity=moved)
@@ -354,8 +353,7 @@ class BoundedLaplace(PerNumberCalibrated):
             positive("sensitivity", self.sensitivity),
         )
         lower, upper = checks.exact("lower", self.lower), checks.exact("upper", self.upper)
-        if lower >= upper:
-            raise InvalidParameter("upper", self.upper, expected=f"above lower, {self.lower}")
+        checks.demand(lower < upper, "upper", self.upper, expected=f"above lower, {self.lower}")
         moved = whole("l0_sensitivity", self.l0_sensitivity, least=1, most=1 << 40)
         noise = checks.exact("sensitivity", sensitivity) / checks.exact("epsilon", epsilon)
         wanted = cast("int | None", self.grid_log2)

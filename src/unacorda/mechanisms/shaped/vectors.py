@@ -324,8 +324,7 @@ class MultivariateGaussian:
         size = self.factor.shape[0]
         array = elements.numbers("x", x, width=size)
         shape = array.shape
-        if not shape or shape[-1] != size:
-            raise InvalidParameter("x", shape, expected=f"vectors of length {size}")
+        checks.demand(shape and shape[-1] == size, "x", shape, expected=f"vectors of length {size}")
         return rounding.released(
             array,
             grid=self.grid_log2,

@@ -108,8 +108,7 @@ def questions(values: ArrayLike) -> NDArray[Any]:
     Raises InvalidParameter for another shape or dtype.
     """
     array = elements.numbers("values", values, dimensions=1)
-    if array.ndim != 1:
-        raise InvalidParameter("values", array.shape, expected="one dimension")
+    checks.demand(array.ndim == 1, "values", array.shape, expected="one dimension")
     return array
 
 
@@ -203,10 +202,9 @@ class Comparison:
         levels: the most threshold noises that are drawn.
         """
         miss = 1 - checks.exact("confidence", confidence)
-        if not 0 < miss < 1:
-            raise InvalidParameter(
-                "confidence", confidence, expected="a number strictly between 0 and 1"
-            )
+        checks.demand(
+            0 < miss < 1, "confidence", confidence, expected="a number strictly between 0 and 1"
+        )
         asked = checks.positive_integer(queries=queries)
         # Each kind of noise may exceed its reach with half of the probability, P(nu >= k) =
         # e^(-k / s); one step each is lost in the floor of a value and the ceiling of a threshold.
@@ -231,8 +229,7 @@ def comparison_for(
     Raises InvalidParameter where the noise would be more than 2^40 grid steps or the threshold
     more than 2^59.
     """
-    if count > _LARGEST_COUNT:
-        raise InvalidParameter("count", count, expected="at most 2^40")
+    checks.demand(count <= _LARGEST_COUNT, "count", count, expected="at most 2^40")
     moves = count if monotone else 2 * count
     ratio = share_ratio(moves)
     threshold_part = epsilon / (1 + ratio)

@@ -365,8 +365,7 @@ def keep_bounds(statistic: Between) -> None:
     for name in ("lower", "upper"):
         given = getattr(statistic, name)
         bound = checks.exact(name, given)
-        if abs(bound) > _LARGEST:
-            raise InvalidParameter(name, given, expected="within +-2^1000")
+        checks.demand(abs(bound) <= _LARGEST, name, given, expected="within +-2^1000")
         object.__setattr__(statistic, name, bound)
     low, high = ends_of(statistic)
     if low >= high:
@@ -408,10 +407,9 @@ def clamped(values: ArrayLike, *, lower: float, upper: float | None) -> Floats:
     and floats of at most 64 bits, and for more dimensions than one.
     """
     array = elements.floats("values", values, dimensions=1)
-    if array.ndim != 1:
-        raise InvalidParameter(
-            "values", array.shape, expected="one dimension, one record per element"
-        )
+    checks.demand(
+        array.ndim == 1, "values", array.shape, expected="one dimension, one record per element"
+    )
     numbers = np.array(array)
     numbers[np.isnan(numbers)] = 0.0
     np.clip(numbers, lower, _FLOATS_END if upper is None else upper, out=numbers)

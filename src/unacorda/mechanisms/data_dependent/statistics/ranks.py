@@ -37,7 +37,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks
 from unacorda.checks import Number
-from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.data_dependent.statistics.base import (
     AnswerGrid,
     BetweenBounds,
@@ -425,10 +424,9 @@ class Quantile(RankStatistic):
 
     def __post_init__(self) -> None:
         share = checks.exact("q", self.q)
-        if not 0 < share < 1:
-            raise InvalidParameter(
-                "q", self.q, expected="above 0 and below 1; else take Minimum or Maximum"
-            )
+        checks.demand(
+            0 < share < 1, "q", self.q, expected="above 0 and below 1; else take Minimum or Maximum"
+        )
         object.__setattr__(self, "q", share)
         keep_bounds(self)
 

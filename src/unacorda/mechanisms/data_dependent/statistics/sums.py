@@ -35,7 +35,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks
 from unacorda.checks import Number
-from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.data_dependent.statistics.base import (
     AnswerGrid,
     Between,
@@ -184,8 +183,7 @@ class Sum(Statistic, Invertible):
             keep_bounds(self)
             return
         object.__setattr__(self, "lower", checks.exact("lower", self.lower))
-        if self.lower != 0:
-            raise InvalidParameter("lower", self.lower, expected="0 where upper is None")
+        checks.demand(self.lower == 0, "lower", self.lower, expected="0 where upper is None")
 
     def value(self, values: ArrayLike) -> Fraction:
         """The answer itself. NOT private: never release it."""
