@@ -153,10 +153,7 @@ class Issuer:
             names = (settings.client_id, settings.client_secret)
             both = ":".join(quote_plus(one) for one in names)
             headers["Authorization"] = f"Basic {base64.b64encode(both.encode()).decode()}"
-        try:
-            text = _fetched(address, form=form, headers=headers)["id_token"]
-        except (OSError, ValueError, LookupError, TypeError, HTTPException):
-            return None
+        text = _fetched(address, form=form, headers=headers).get("id_token")
         claims = self._claims(text, settings.client_id) if isinstance(text, str) else None
         if claims is None or claims.get("azp", settings.client_id) != settings.client_id:
             return None
@@ -220,12 +217,9 @@ class Issuer:
         age = time.monotonic() - self._stated_at
         if age > (_KEEP_SECONDS if self._stated else _REFRESH_SECONDS):
             self._stated_at = time.monotonic()  # also where it fails
-            issuer = self.settings.issuer.rstrip("/")
-            try:
-                stated = _fetched(f"{issuer}/.well-known/openid-configuration")
-                self._stated = stated if stated["issuer"] == self.settings.issuer else {}
-            except (OSError, ValueError, LookupError, TypeError, HTTPException):
-                self._stated = {}
+            issuer = self.settings.issuer
+            stated = _fetched(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
+            self._stated = stated if stated.get("issuer") == issuer else {}
         address = self._stated.get(name)
         if not (isinstance(address, str) and is_safe_address(address)):
             return None
@@ -234,14 +228,9 @@ class Issuer:
 
     def _fetch_keys(self) -> dict[str, Any]:
         address = self._endpoint("jwks_uri")
-        if address is None:
-            return {}
-        try:
-            listed = _fetched(address)["keys"]
-        except (OSError, ValueError, LookupError, TypeError, HTTPException):
-            return {}
+        listed = None if address is None else _fetched(address).get("keys")
         found = {}
-        for one in listed:
+        for one in listed if isinstance(listed, list) else ():
             try:
                 key = self._jwt.PyJWK(one)
             except (self._jwt.PyJWTError, ValueError, TypeError):
@@ -254,9 +243,16 @@ class Issuer:
 
 def _fetched(
     address: str, *, form: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
-) -> Any:
-    """The JSON at an address that the configuration leads to; form: what is posted to it."""
+) -> dict[str, Any]:
+    """The JSON object at an address that the configuration leads to; empty where there is none.
+
+    form: what is posted to it.
+    """
     data = None if form is None else urlencode(form).encode()
-    request = urllib.request.Request(address, data=data, headers=dict(headers or {}))  # noqa: S310  # checked by those who call
-    with OPENER.open(request, timeout=_FETCH_SECONDS) as response:
-        return json.loads(response.read(_MOST_BYTES))
+    try:
+        request = urllib.request.Request(address, data=data, headers=dict(headers or {}))  # noqa: S310  # checked by those who call
+        with OPENER.open(request, timeout=_FETCH_SECONDS) as response:
+            found = json.loads(response.read(_MOST_BYTES))
+    except (OSError, ValueError, HTTPException):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
@@ -121,23 +121,23 @@ def _drawn(kind: str, fact: Fact | None, number: int, *, person: bool) -> str:
             days = (last - first).days + 1
             return _cast(f"DATE '{first}' + CAST({share} * {days - 1} AS INTEGER)", kind)
         case _:
-            return _cast("".join(_plain(kind, share)), kind)
+            return _cast(_plain(kind, share), kind)
 
 
-def _plain(kind: str, share: str) -> Iterator[str]:
+def _plain(kind: str, share: str) -> str:
     match kind.upper():
         case "VARCHAR":
-            yield f"'value ' || CAST(floor({share} * 10) AS INTEGER)"
+            return f"'value ' || CAST(floor({share} * 10) AS INTEGER)"
         case "BOOLEAN":
-            yield f"{share} < 0.5"
+            return f"{share} < 0.5"
         case whole if whole in _WHOLE:
-            yield f"floor({share} * 100)"
+            return f"floor({share} * 100)"
         case "FLOAT" | "DOUBLE":
-            yield share
+            return share
         case dated if dated == "DATE" or dated.startswith("TIMESTAMP"):
-            yield f"DATE '2024-01-01' + CAST({share} * {_DAYS} AS INTEGER)"
+            return f"DATE '2024-01-01' + CAST({share} * {_DAYS} AS INTEGER)"
         case _:
-            yield "NULL"
+            return "NULL"
 
 
 def _cast(text: str, kind: str) -> str:
