@@ -9,7 +9,8 @@ Refused changes are entered too.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
@@ -67,11 +68,8 @@ class Curation:
         given = self._given(dataset, budget)
         if analyst in self._ledger.sub_accounts(dataset):
             raise Problem("refused", "There is a limit for this analyst: change it.")
-
-        def add() -> None:
+        with self._act(curator, "add analyst", dataset, f"{analyst}: {given}"):
             self._ledger.open_sub_account(dataset, analyst, given)
-
-        self._act(curator, "add analyst", dataset, f"{analyst}: {given}", add)
         return self._analyst(dataset, analyst)
 
     def change_limit(
@@ -80,31 +78,22 @@ class Curation:
         """Raise or lower a limit, not below what is spent."""
         given = self._given(dataset, budget)
         self._check_analyst(dataset, analyst)
-
-        def change() -> None:
+        with self._act(curator, "limit", dataset, f"{analyst}: {given}"):
             self._ledger.change_limit(dataset, analyst, given, by=curator.name)
-
-        self._act(curator, "limit", dataset, f"{analyst}: {given}", change)
         return self._analyst(dataset, analyst)
 
     def close_analyst(self, curator: Curator, *, dataset: str, analyst: str) -> dict[str, Any]:
         """Close a limit: lower it to what is spent."""
         self._check_analyst(dataset, analyst)
-
-        def close() -> None:
+        with self._act(curator, "close", dataset, analyst):
             self._ledger.change_limit(dataset, analyst, None, by=curator.name)
-
-        self._act(curator, "close", dataset, analyst, close)
         return self._analyst(dataset, analyst)
 
     def resume_analyst(self, curator: Curator, *, dataset: str, analyst: str) -> dict[str, Any]:
         """Lift the suspension that follows a failure of the engine."""
         self._check_analyst(dataset, analyst)
-
-        def resume() -> None:
+        with self._act(curator, "resume", dataset, analyst):
             self._store.start(dataset, analyst)
-
-        self._act(curator, "resume", dataset, analyst, resume)
         return self._analyst(dataset, analyst)
 
     def tokens(self, _: Curator) -> dict[str, Any]:
@@ -122,24 +111,17 @@ class Curation:
         note: str = "",
     ) -> dict[str, Any]:
         """Make a new token, which is shown only once."""
-        made: list[str] = []
-
-        def add() -> None:
-            kind: Any = role
-            made.append(make_token(self._store, analyst, role=kind, days=days, note=note))
-
-        self._act(curator, "add token", "", f"{analyst}: {role}, {days} days", add)
-        return {"token": made[0], "id": made[0].split("_")[1]}
+        kind: Any = role
+        with self._act(curator, "add token", "", f"{analyst}: {role}, {days} days"):
+            made = make_token(self._store, analyst, role=kind, days=days, note=note)
+        return {"token": made, "id": made.split("_")[1]}
 
     def revoke_token(self, curator: Curator, *, id: str) -> dict[str, Any]:
         """Revoke a token from the next request on."""
         if self._store.token(id) is None:
             raise Problem("not-found", "There is no such token.")
-
-        def revoke() -> None:
+        with self._act(curator, "revoke token", "", id):
             self._store.revoke_token(id)
-
-        self._act(curator, "revoke token", "", id, revoke)
         return {"id": id, "revoked": True}
 
     def ledger_entries(self, _: Curator, *, dataset: str, after: str = "0") -> dict[str, Any]:
@@ -172,13 +154,15 @@ class Curation:
     def stop_dataset(self, curator: Curator, *, dataset: str) -> dict[str, Any]:
         """Take no further questions about a dataset."""
         self._check_name(dataset)
-        self._act(curator, "stop", dataset, "", lambda: self._store.stop(dataset))
+        with self._act(curator, "stop", dataset, ""):
+            self._store.stop(dataset)
         return self._account(dataset)
 
     def start_dataset(self, curator: Curator, *, dataset: str) -> dict[str, Any]:
         """Take questions about a dataset again."""
         self._check_name(dataset)
-        self._act(curator, "start", dataset, "", lambda: self._store.start(dataset))
+        with self._act(curator, "start", dataset, ""):
+            self._store.start(dataset)
         return self._account(dataset)
 
     def acts(self, _: Curator, *, after: str = "0") -> dict[str, Any]:
@@ -190,15 +174,14 @@ class Curation:
         found = self._store.acts(after=_sequence(after), most=PAGE)
         return {"acts": [asdict(one) for one in found], "count": count}
 
-    def _act(
-        self, curator: Curator, what: str, dataset: str, about: str, change: Callable[[], object]
-    ) -> None:
-        """Note an act, then do it; what is refused by then is noted too."""
+    @contextmanager
+    def _act(self, curator: Curator, what: str, dataset: str, about: str) -> Iterator[None]:
+        """Note an act before it is done inside; what is refused there is noted too."""
         stated = {"by": curator.name, "token": curator.token, "address": curator.address}
         stated |= {"dataset": dataset, "about": about}
         self._store.add_act(what=what, **stated)
         try:
-            change()
+            yield
         except UnacordaError as error:
             self._store.add_act(what=f"{what}, refused", **stated)
             raise problem_of(error, own="", show_total=True) from None
