@@ -9,10 +9,10 @@ Refused changes are entered too.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeVar
 
 from unacorda.errors import InvalidParameter, LedgerMismatch, UnacordaError
 from unacorda.ledger.entries import Entry
@@ -41,6 +41,26 @@ class Curator:
     address: str = ""
 
 
+F = TypeVar("F", bound=Callable[..., dict[str, Any]])
+
+
+OPERATIONS: Final[dict[str, dict[str, Any]]] = {}
+"""By the name of an operation, which is a method of `Curation`, what `operation` says of it."""
+
+
+def operation(
+    method: Literal["get", "post"], path: str, gives: str, *, makes: bool = False
+) -> Callable[[F], F]:
+    """Make a method an operation, whose fields are its arguments; makes: it answers 201."""
+
+    def note(function: F) -> F:
+        found = {"method": method, "path": f"/v1/admin{path}", "gives": gives, "makes": makes}
+        OPERATIONS[function.__name__] = found
+        return function
+
+    return note
+
+
 class Curation:
     """The operations of curators on a service; one method per operation, of the same name.
 
@@ -52,15 +72,18 @@ class Curation:
         self._service = service
         self._ledger, self._store = service.ledger, service.store
 
+    @operation("get", "/datasets", "Budget, spent, left and state.")
     def accounts(self, _: Curator) -> dict[str, Any]:
-        """Datasets: budget, spent, left, and the reason if they cannot be queried."""
+        """All datasets."""
         return {"datasets": [self._account(name) for name in self._service.config.datasets]}
 
+    @operation("get", "/analysts", "Limit, spent, left.")
     def analysts(self, _: Curator) -> dict[str, Any]:
-        """The analysts by dataset: limit, spent, left, and whether they are suspended."""
+        """All limits of analysts."""
         known = [name for name in self._service.config.datasets if name in self._ledger.datasets()]
         return {"datasets": {name: self._analysts(name) for name in known}}
 
+    @operation("post", "/analysts", "The limit.", makes=True)
     def add_analyst(
         self, curator: Curator, *, dataset: str, analyst: str, budget: Mapping[str, Any]
     ) -> dict[str, Any]:
@@ -72,35 +95,40 @@ class Curation:
             self._ledger.open_sub_account(dataset, analyst, given)
         return self._analyst(dataset, analyst)
 
+    @operation("post", "/analysts/limit", "The limit.")
     def change_limit(
         self, curator: Curator, *, dataset: str, analyst: str, budget: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Raise or lower a limit, not below what is spent."""
+        """Change an analyst's limit, to no less than is spent."""
         given = self._given(dataset, budget)
         self._check_analyst(dataset, analyst)
         with self._act(curator, "limit", dataset, f"{analyst}: {given}"):
             self._ledger.change_limit(dataset, analyst, given, by=curator.name)
         return self._analyst(dataset, analyst)
 
+    @operation("post", "/analysts/close", "The limit.")
     def close_analyst(self, curator: Curator, *, dataset: str, analyst: str) -> dict[str, Any]:
-        """Close a limit: lower it to what is spent."""
+        """Let an analyst spend nothing more."""
         self._check_analyst(dataset, analyst)
         with self._act(curator, "close", dataset, analyst):
             self._ledger.change_limit(dataset, analyst, None, by=curator.name)
         return self._analyst(dataset, analyst)
 
+    @operation("post", "/analysts/resume", "The limit.")
     def resume_analyst(self, curator: Curator, *, dataset: str, analyst: str) -> dict[str, Any]:
-        """Lift the suspension that follows a failure of the engine."""
+        """Lift the suspension after a failure of the engine."""
         self._check_analyst(dataset, analyst)
         with self._act(curator, "resume", dataset, analyst):
             self._store.start(dataset, analyst)
         return self._analyst(dataset, analyst)
 
+    @operation("get", "/tokens", "Their holders, end and last use.")
     def tokens(self, _: Curator) -> dict[str, Any]:
-        """All tokens, without their secrets."""
+        """All tokens."""
         found = [asdict(one) for one in self._store.tokens()]
         return {"tokens": [{n: v for n, v in one.items() if n != "hash"} for one in found]}
 
+    @operation("post", "/tokens", "The token.", makes=True)
     def add_token(
         self,
         curator: Curator,
@@ -110,28 +138,35 @@ class Curation:
         days: int = 90,
         note: str = "",
     ) -> dict[str, Any]:
-        """Make a new token, which is shown only once."""
+        """Make a token, which is shown only once."""
         kind: Any = role
         with self._act(curator, "add token", "", f"{analyst}: {role}, {days} days"):
             made = make_token(self._store, analyst, role=kind, days=days, note=note)
         return {"token": made, "id": made.split("_")[1]}
 
+    @operation("post", "/tokens/{id}/revoke", "Its id.")
     def revoke_token(self, curator: Curator, *, id: str) -> dict[str, Any]:
-        """Revoke a token from the next request on."""
+        """Revoke a token."""
         if self._store.token(id) is None:
             raise Problem("not-found", "There is no such token.")
         with self._act(curator, "revoke token", "", id):
             self._store.revoke_token(id)
         return {"id": id, "revoked": True}
 
+    @operation("get", "/datasets/{dataset}/ledger", "Entries.")
     def ledger_entries(self, _: Curator, *, dataset: str, after: str = "0") -> dict[str, Any]:
-        """A page of a dataset's entries, oldest first."""
+        """A page of entries, oldest first."""
         self._check_account(dataset)
         found = self._ledger.entries(dataset, after=_sequence(after), most=PAGE)
         return {"entries": [_entry_as_json(one) for one in found]}
 
+    @operation(
+        "get",
+        "/datasets/{dataset}/verify",
+        "The number of entries and the last digest, to be kept elsewhere.",
+    )
     def verify_ledger(self, _: Curator, *, dataset: str) -> dict[str, Any]:
-        """Check hashes and sums of a dataset's entries."""
+        """Check hashes and sums."""
         self._check_account(dataset)
         try:
             count = self._ledger.verify(dataset)
@@ -140,8 +175,9 @@ class Curation:
         last = self._ledger.entries(dataset, after=max(count - 1, 0), most=1)
         return {"entries": count, "digest": last[-1].digest if last else None}
 
+    @operation("get", "/datasets/{dataset}/reprice", "Epsilons.")
     def reprice_ledger(self, _: Curator, *, dataset: str, delta: str = "1e-6") -> dict[str, Any]:
-        """Price the history again at one delta, as fixed noise and by an odometer."""
+        """Price the history again at ?delta=1e-6."""
         self._check_account(dataset)
         found = reprice(self._ledger, dataset, delta=delta)
         said: dict[str, Any] = {"questions": found.questions, "delta": delta, "fixed": found.fixed}
@@ -151,22 +187,25 @@ class Curation:
             said["odometer"] = None
         return said
 
+    @operation("post", "/datasets/{dataset}/stop", "The dataset.")
     def stop_dataset(self, curator: Curator, *, dataset: str) -> dict[str, Any]:
-        """Take no further questions about a dataset."""
+        """Take no further questions."""
         self._check_name(dataset)
         with self._act(curator, "stop", dataset, ""):
             self._store.stop(dataset)
         return self._account(dataset)
 
+    @operation("post", "/datasets/{dataset}/start", "The dataset.")
     def start_dataset(self, curator: Curator, *, dataset: str) -> dict[str, Any]:
-        """Take questions about a dataset again."""
+        """Take questions again."""
         self._check_name(dataset)
         with self._act(curator, "start", dataset, ""):
             self._store.start(dataset)
         return self._account(dataset)
 
+    @operation("get", "/acts", "Acts, with their hash chain checked.")
     def acts(self, _: Curator, *, after: str = "0") -> dict[str, Any]:
-        """A page of curators' acts, oldest first; their hash chain is checked."""
+        """A page of curators' acts."""
         try:
             count = self._store.verify_acts()
         except LedgerMismatch as error:

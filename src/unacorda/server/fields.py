@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from decimal import Decimal
 from typing import Any, Final, Literal, TypeAlias
 
 from unacorda._version import __version__
+from unacorda.server.curation import OPERATIONS, Curation
 from unacorda.server.problems import MEDIA_TYPE, TITLES, Problem
 
 Kind: TypeAlias = Literal["object", "text", "flag", "whole number", "number or object"]
@@ -111,120 +113,50 @@ _PAYING: Final = (
     *("budget-exceeded", "lost", "engine-failed", "busy", "source-changed", "stopped"),
     *("suspended", "ledger-failed", "withdrawn"),
 )
-_DATASET: Final = Field(name="dataset", kind="text", says="The dataset.", required=True)
-_ANALYST: Final = Field(name="analyst", kind="text", says="The analyst.", required=True)
-_LIMIT: Final = Field(
-    name="budget", kind="object", says='The limit: {"rho": "1/10"}.', required=True
-)
-_AFTER: Final = Field(
-    name="after", kind="text", says="The number of the last one on the page before."
-)
+_SAYS: Final = {
+    "dataset": "The dataset.",
+    "analyst": "The analyst.",
+    "budget": 'The limit: {"rho": "1/10"}.',
+    "role": "analyst or curator.",
+    "days": "Its lifetime in days, at most 366.",
+    "note": "For the list of tokens.",
+    "after": "The number of the last one on the page before.",
+    "delta": "The delta, such as 1e-6.",
+}
+"""By the arguments of operations of curators."""
+_TYPED: Final[Mapping[str, Kind]] = {
+    "str": "text",
+    "int": "whole number",
+    "Mapping[str, Any]": "object",
+}
 
 
-def _curating(
-    method: Literal["get", "post"], path: str, says: str, gives: str, **more: Any
-) -> Endpoint:
-    """An operation of curators."""
-    problems = ["not-allowed", "not-found", "refused", "ledger-failed"]
-    if more.get("fields") is not None:
-        problems += ["not-json", "too-large", "not-a-type"]
-    path = f"/v1/admin{path}"
+def _curating(name: str, stated: Mapping[str, Any]) -> Endpoint:
+    """An operation of curators; its fields are the arguments that do not stand in its path."""
+    answer = getattr(Curation, name)
+    fields = tuple(
+        Field(
+            name=argument.name,
+            kind=_TYPED[argument.annotation],
+            says=_SAYS[argument.name],
+            required=argument.default is argument.empty,
+        )
+        for argument in inspect.signature(answer).parameters.values()
+        if argument.kind is argument.KEYWORD_ONLY and f"{{{argument.name}}}" not in stated["path"]
+    )
+    asks = stated["method"] == "post" and bool(fields)
+    problems = ("not-allowed", "not-found", "refused", "ledger-failed")
     return Endpoint(
-        method=method,
-        path=path,
-        says=says,
-        gives=gives,
-        problems=tuple(problems),
+        **stated,
+        says=inspect.cleandoc(answer.__doc__),
+        fields=fields if asks else None,
+        query=() if asks else fields,
+        problems=(*problems, "not-json", "too-large", "not-a-type") if asks else problems,
         curator=True,
-        **more,
     )
 
 
-CURATING: Final[Mapping[str, Endpoint]] = {
-    "accounts": _curating("get", "/datasets", "All datasets.", "Budget, spent, left and state."),
-    "analysts": _curating("get", "/analysts", "All limits of analysts.", "Limit, spent, left."),
-    "add_analyst": _curating(
-        "post",
-        "/analysts",
-        "Open a limit for an analyst.",
-        "The limit.",
-        fields=(_DATASET, _ANALYST, _LIMIT),
-        makes=True,
-    ),
-    "change_limit": _curating(
-        "post",
-        "/analysts/limit",
-        "Change an analyst's limit, to no less than is spent.",
-        "The limit.",
-        fields=(_DATASET, _ANALYST, _LIMIT),
-    ),
-    "close_analyst": _curating(
-        "post",
-        "/analysts/close",
-        "Let an analyst spend nothing more.",
-        "The limit.",
-        fields=(_DATASET, _ANALYST),
-    ),
-    "resume_analyst": _curating(
-        "post",
-        "/analysts/resume",
-        "Lift the suspension after a failure of the engine.",
-        "The limit.",
-        fields=(_DATASET, _ANALYST),
-    ),
-    "tokens": _curating("get", "/tokens", "All tokens.", "Their holders, end and last use."),
-    "add_token": _curating(
-        "post",
-        "/tokens",
-        "Make a token, which is shown only once.",
-        "The token.",
-        fields=(
-            _ANALYST,
-            Field(name="role", kind="text", says="analyst or curator."),
-            Field(name="days", kind="whole number", says="Its lifetime in days, at most 366."),
-            Field(name="note", kind="text", says="For the list of tokens."),
-        ),
-        makes=True,
-    ),
-    "revoke_token": _curating("post", "/tokens/{id}/revoke", "Revoke a token.", "Its id."),
-    "ledger_entries": _curating(
-        "get",
-        "/datasets/{dataset}/ledger",
-        "A page of entries, oldest first.",
-        "Entries.",
-        query=(_AFTER,),
-    ),
-    "verify_ledger": _curating(
-        "get",
-        "/datasets/{dataset}/verify",
-        "Check hashes and sums.",
-        "The number of entries and the last digest, to be kept elsewhere.",
-    ),
-    "reprice_ledger": _curating(
-        "get",
-        "/datasets/{dataset}/reprice",
-        "Price the history again at ?delta=1e-6.",
-        "Epsilons.",
-        query=(Field(name="delta", kind="text", says="The delta, such as 1e-6."),),
-    ),
-    "stop_dataset": _curating(
-        "post",
-        "/datasets/{dataset}/stop",
-        "Take no further questions.",
-        "The dataset.",
-    ),
-    "start_dataset": _curating(
-        "post", "/datasets/{dataset}/start", "Take questions again.", "The dataset."
-    ),
-    "acts": _curating(
-        "get",
-        "/acts",
-        "A page of curators' acts.",
-        "Acts, with their hash chain checked.",
-        query=(_AFTER,),
-    ),
-}
-"""The operations of curators; each is a method of `Curation`."""
+CURATING: Final = {name: _curating(name, one) for name, one in OPERATIONS.items()}
 
 ENDPOINTS: Final[Mapping[str, Endpoint]] = {
     "me": Endpoint(
