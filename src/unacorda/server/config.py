@@ -35,43 +35,10 @@ Reuse: TypeAlias = Literal["own", "dataset", "off"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """The configuration of a server.
+    """The configuration of a server: the options of `settings.SERVER`, each as it is used.
 
-    Parameters
-    ----------
-    datasets
-        By name.
-    ledger, store
-        Addresses of the budgets, and of tokens, questions and stored releases.
-    host, port
-        Where it listens; with a socket, the host of requests.
-    socket
-        A Unix socket where it listens instead, or None.
-    public_url
-        The address that people use; requests for another host are refused.
-    behind_proxy
-        Addresses of proxies that may name the client of a request; "unix" for the socket.
-    questions_at_once
-        How many questions run at once.
-    queue
-        How many questions may wait; of one analyst a sixteenth of them.
-    timeout
-        Seconds after which the engine is interrupted.
-    planning
-        The longest time for computing the cost of a question, in seconds.
-    answer_after
-        When answers are sent, counted from the arrival of their questions.
-    shutdown
-        Seconds that running questions get when the server ends.
-    health
-        The address and port of the health endpoints, or None.
-    reuse
-        Whose stored release answers an equal question: the analyst's own, that of any analyst of
-        the dataset, or none.
-    oidc
-        The issuer whose tokens are accepted, or None.
-    most_aggregates, most_cells
-        The size of a question.
+    Times are seconds. datasets: by name; host, port: where it listens, or, with a socket, the host
+    of requests; health: the address and port of the health endpoints, or None.
     """
 
     datasets: Mapping[str, Dataset]
