@@ -28,7 +28,7 @@ from tests.support.cases import in_subtests
 from unacorda.errors import InvalidParameter
 from unacorda.server.config import read_config
 from unacorda.server.oidc import CodeRequest
-from unacorda.server.page import cookies
+from unacorda.server.tokens import IDLE_SECONDS, LONGEST_SECONDS
 
 
 @functools.cache
@@ -420,7 +420,7 @@ def test_such_a_sign_in_ends_too(
     begun = time.time()
     monkeypatch.setattr("time.time", lambda: begun + 1_000)
     assert page.get("/").status_code == 200
-    for later in (1_000 + cookies.IDLE_SECONDS + 61, cookies.LONGEST_SECONDS + 1):
+    for later in (1_000 + IDLE_SECONDS + 61, LONGEST_SECONDS + 1):
         monkeypatch.setattr("time.time", functools.partial(float, begun + later))
         assert page.get("/").status_code == 303
 

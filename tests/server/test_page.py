@@ -23,10 +23,9 @@ from tests.support.cases import in_subtests
 
 import unacorda
 from unacorda import ZCDP
-from unacorda.server.page import cookies
 from unacorda.server.page.curator import _spends
 from unacorda.server.store import AnswerStore
-from unacorda.server.tokens import make_token
+from unacorda.server.tokens import IDLE_SECONDS, LONGEST_SECONDS, make_token
 
 SQL = "SELECT COUNT(*) AS n FROM visits"
 OWN = {"Origin": HOST, "Sec-Fetch-Site": "same-origin"}
@@ -276,7 +275,7 @@ def test_a_sign_in_ends(ask: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     left = browser(ask)
     left.post("/sign-out")
     left.cookies.set("unacorda", "", path="/")
-    for later in (cookies.IDLE_SECONDS + 60, cookies.LONGEST_SECONDS + 60):
+    for later in (IDLE_SECONDS + 60, LONGEST_SECONDS + 60):
         with monkeypatch.context() as patch:
             patch.setattr("time.time", functools.partial(float, time.time() + later))
             assert page.get("/").status_code == 303

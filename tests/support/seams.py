@@ -23,11 +23,11 @@ from unacorda.ledger.entries import PeopleSplit as LedgerSplit
 from unacorda.ledger.entries import RowSearch as LedgerSearch
 from unacorda.ledger.export import export_account, read_export, verify_export
 from unacorda.ledger.ledger import Ledger, SubAccount, open_ledger
-from unacorda.ledger.memory import MemoryStore
 from unacorda.ledger.pricing import met, odometer, reprice, standing
 from unacorda.ledger.replay import verify_entries
 from unacorda.ledger.splits import AccountSplits
 from unacorda.ledger.sqlite import SqliteStore
+from unacorda.ledger.stores import MemoryStore
 from unacorda.ledger.tables import TableTransaction
 from unacorda.privacy.events import from_json as event_from_json
 from unacorda.query import (

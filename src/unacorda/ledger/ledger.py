@@ -53,10 +53,9 @@ from unacorda.ledger.entries import (
     SplitPart,
     Term,
 )
-from unacorda.ledger.memory import MemoryStore
 from unacorda.ledger.replay import verify_entries
 from unacorda.ledger.splits import AccountSplits, definition_of, neighbors_of, split_of
-from unacorda.ledger.stores import Store, Transaction
+from unacorda.ledger.stores import MemoryStore, Store, Transaction
 from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
 
 _ALL = (1 << 63) - 1

@@ -1,4 +1,7 @@
-"""Tokens of analysts and curators: 256 random bits; a server stores only a hash."""
+"""Tokens of analysts and curators, and cookies of browsers that are signed in by one.
+
+Each has 256 random bits, of which a server stores only a hash.
+"""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -6,13 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import secrets
 import time
+from dataclasses import asdict
 from typing import Final, Literal, TypeAlias
 
 from unacorda import checks
 from unacorda.checks import demand
-from unacorda.server.store import AnswerStore, Token
+from unacorda.server.store import AnswerStore, SignIn, Token
 
 Role: TypeAlias = Literal["analyst", "curator"]
 
@@ -20,6 +25,9 @@ PREFIX: Final = "unacorda"
 _LONGEST_DAYS: Final = 366
 _SECONDS_OF_A_DAY: Final = 86_400
 _NOTED_SECONDS: Final = 60
+LONGEST_SECONDS: Final = 8 * 3_600
+IDLE_SECONDS: Final = 1_800
+"""Of a sign-in, in all and without a request."""
 
 
 def make_token(
@@ -66,6 +74,43 @@ def holder_of(store: AnswerStore, text: str) -> Token | None:
 def is_valid(token: Token) -> bool:
     """Whether a token is not revoked and has not expired."""
     return token.revoked is None and token.ends > time.time()
+
+
+def sign_in(store: AnswerStore, token: Token) -> str:
+    """Sign the holder of a token in; returns the value of the cookie.
+
+    A person signed in by an issuer is stored with it, as the store has no token of theirs.
+    """
+    value, now = secrets.token_urlsafe(32), time.time()
+    own = bool(token.hash)
+    holder = None if own else json.dumps({**asdict(token), "ends": now + LONGEST_SECONDS})
+    made = SignIn(hash=_hash(value), token=token.id, made=now, used=now, holder=holder)
+    store.add_sign_in(made, before=now - LONGEST_SECONDS)
+    return value
+
+
+def signed_in(store: AnswerStore, value: str) -> Token | None:
+    """The token behind a cookie, while the sign-in and the token last."""
+    found = store.sign_in(_hash(value))
+    now = time.time()
+    if found is None or now >= found.made + LONGEST_SECONDS or now >= found.used + IDLE_SECONDS:
+        return None
+    token = store.token(found.token) if found.holder is None else Token(**json.loads(found.holder))
+    if token is None or not is_valid(token):
+        return None
+    if found.used < now - _NOTED_SECONDS:
+        store.use_sign_in(found.hash)
+    return token
+
+
+def sign_out(store: AnswerStore, value: str) -> None:
+    """Forget a cookie."""
+    store.end_sign_in(_hash(value))
+
+
+def form_token(value: str) -> str:
+    """The secret in every form of a signed-in browser, which no other site knows."""
+    return hmac.digest(value.encode(), b"form", "sha256").hex()
 
 
 def _hash(secret: str) -> str:

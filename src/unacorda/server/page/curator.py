@@ -17,8 +17,7 @@ from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
 from unacorda.query.results.record import software
 from unacorda.server.curation import PAGE, Curation, Curator
 from unacorda.server.page.charts import spend_chart, spent_share
-from unacorda.server.page.forms import first
-from unacorda.server.page.visits import Visit
+from unacorda.server.page.forms import Visit, first
 from unacorda.server.problems import Problem, problem_of
 from unacorda.server.requests import address_of
 from unacorda.server.service import Service

@@ -1,4 +1,4 @@
-"""Forms of the page, and their questions as JSON.
+"""Requests and forms of the page, and their questions as JSON.
 
 A builder's form becomes a question of `unacorda.query.plan.questions`, which checks it. The page
 puts only conditions into SQL, with quoted columns and values.
@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from urllib.parse import parse_qs
 
 from unacorda import checks
@@ -21,6 +21,10 @@ from unacorda.errors import InvalidParameter
 from unacorda.query.expressions.language import identifier
 from unacorda.query.plan.questions import parse_json
 from unacorda.server.problems import Problem
+from unacorda.server.store import Token
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
 
 Fields: TypeAlias = Mapping[str, Sequence[str]]
 Columns: TypeAlias = Mapping[str, Mapping[str, Any]]
@@ -74,6 +78,24 @@ def read_form(body: bytes) -> Fields:
 def first(fields: Fields, name: str, default: str = "") -> str:
     """The value of a field without spaces about it."""
     return fields.get(name, [default])[0].strip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visit:
+    """A request with its sender.
+
+    form_token: what the forms of this browser must hold; fields: of the form that was sent.
+    """
+
+    request: Request
+    holder: Token
+    form_token: str
+    fields: Fields = field(default_factory=dict)
+
+    @property
+    def analyst(self) -> str:
+        """Who asks."""
+        return self.holder.analyst
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,13 +31,6 @@ from unacorda.query.results.explanation import Explanation
 from unacorda.server.page.answers import AnswerTable, answer_csv, answer_tables
 from unacorda.server.page.charts import Offers, error_charts, offers_of, spent_share
 from unacorda.server.page.code_flow import CALLBACK, CodeFlow
-from unacorda.server.page.cookies import (
-    LONGEST_SECONDS,
-    form_token,
-    sign_in,
-    sign_out,
-    signed_in,
-)
 from unacorda.server.page.curator import CuratorPages
 from unacorda.server.page.forms import (
     FUNCTIONS,
@@ -49,15 +42,16 @@ from unacorda.server.page.forms import (
     Draft,
     Fields,
     Kept,
+    Visit,
     first,
     read_form,
 )
 from unacorda.server.page.screens import render
-from unacorda.server.page.visits import Visit
 from unacorda.server.problems import Problem, any_problem
 from unacorda.server.requests import check_host, check_token, read_body
 from unacorda.server.service import Service
 from unacorda.server.store import StoredQuestion, Token
+from unacorda.server.tokens import LONGEST_SECONDS, form_token, sign_in, sign_out, signed_in
 
 require("starlette", extra="server")
 
