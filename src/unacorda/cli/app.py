@@ -33,6 +33,8 @@ _VERBS = (
     *("verify", "ledger", "serve", "server", "ask"),
 )
 """The verbs in the order of their use; each is what its module of that name calls so."""
+_ELSEWHERE = {"serve": "server"}
+"""But for these, whose module has another name."""
 
 
 class _Verbs(click.Group):
@@ -48,7 +50,8 @@ class _Verbs(click.Group):
         del ctx
         if cmd_name not in _VERBS:
             return None
-        module = importlib.import_module(f"unacorda.cli.{cmd_name}")
+        home = _ELSEWHERE.get(cmd_name, cmd_name)
+        module = importlib.import_module(f"unacorda.cli.{home}")
         verb: click.Command = getattr(module, cmd_name)
         return verb
 

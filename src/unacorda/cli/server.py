@@ -1,4 +1,4 @@
-"""`unacorda server`: what a curator does beside the server itself."""
+"""`unacorda serve` and `unacorda server`: a server, and what a curator does in addition to it."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -74,6 +74,24 @@ _limit = click.argument(
     metavar="KIND=X",
     type=params.Read(_budget, "KIND=X"),
 )
+
+
+@params.verb("serve")
+@_file
+def serve(*, config: Config) -> None:
+    """Serve datasets to analysts over HTTP, each within a limit of their own.
+
+    FILE is a configuration in TOML (docs/reference/configuration.md); `unacorda server example
+    demo` writes one that runs. It needs the extra `server`. It ends at SIGTERM, after running
+    questions have ended.
+
+    Example:
+      unacorda serve demo/server.toml
+    """
+    from unacorda.server.run import serve as run
+
+    render.notice(f"serving {', '.join(config.datasets)} at {config.public_url}")
+    run(config)
 
 
 def _operator() -> str:
