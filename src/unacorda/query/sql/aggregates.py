@@ -29,7 +29,7 @@ from unacorda.query.expressions.language import Literal, Name, Node, Operation, 
 from unacorda.query.expressions.reader import given
 from unacorda.query.schema.facts import Categories
 from unacorda.query.schema.units import Person
-from unacorda.query.sql.source import Offered, Place, Source, only_where, placed, written
+from unacorda.query.sql.source import Offered, Source, only_where, placed, written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,14 +38,14 @@ class Item:
 
     alias: its name in the output, empty where none was given yet. name: its head in the names of
     columns that are given none. arguments: the texts of its expressions in the input language; of
-    top values the second is the column.
+    top values the second is the column. at: it as it was written.
     """
 
     alias: str = ""
     name: str
     aggregate: Aggregate
     arguments: tuple[str, ...] = ()
-    place: Place = field(default=None, compare=False, repr=False)
+    at: exp.Expression | None = field(default=None, compare=False, repr=False)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -152,8 +152,7 @@ class Aggregates:
         match node:
             case exp.Filter(this=inner, expression=exp.Where() as where) if given(node) == _BOTH:
                 found = self.aggregate(inner, self.source.read(where.this))
-                place = errors.of_node(self.source.text, node)
-                return None if found is None else replace(found, place=place)
+                return None if found is None else replace(found, at=node)
             case exp.Count():
                 return self.count(node, test)
             case exp.Median() if given(node) == {"this"}:
@@ -202,10 +201,9 @@ class Aggregates:
     ) -> Item:
         """The aggregate that a call makes; node: the whole of it; texts: what it is taken of."""
         name, function = call
-        place = errors.of_node(self.source.text, node)
-        with placed("SELECT", self.source.text, place):
+        with placed("SELECT", self.source.text, node):
             aggregate = function(*operands, **options)
-        return Item(name=name, aggregate=aggregate, arguments=texts, place=place)
+        return Item(name=name, aggregate=aggregate, arguments=texts, at=node)
 
     def count(self, node: exp.Count, test: Node | None) -> Item | None:
         """COUNT in its forms; None for one with more inside."""

@@ -25,6 +25,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from sqlglot import exp
+
 from unacorda.query.aggregates.base import Answer
 from unacorda.query.aggregates.hierarchy import MARGIN
 from unacorda.query.expressions.language import Column, Expression, Kind
@@ -32,7 +34,7 @@ from unacorda.query.expressions.parse import parse
 from unacorda.query.plan.query import Query
 from unacorda.query.results.release import Release
 from unacorda.query.sql.aggregates import Item
-from unacorda.query.sql.source import Place, placed
+from unacorda.query.sql.source import placed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +42,12 @@ class Computed:
     """An output column made of released ones.
 
     expression: in the input language, over the names of released columns: aggregates
-    and groups as they are shown.
+    and groups as they are shown. at: it as it was written.
     """
 
     alias: str
     expression: str
-    place: Place = field(default=None, compare=False, repr=False)
+    at: exp.Expression | None = field(default=None, compare=False, repr=False)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -55,12 +57,12 @@ class Computed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ordering:
-    """One sort key of the released table, an expression over released columns."""
+    """One sort key of the released table, an expression over released columns, written `at`."""
 
     expression: str
     descending: bool = False
     nulls_first: bool = False
-    place: Place = field(default=None, compare=False, repr=False)
+    at: exp.Expression | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +79,8 @@ class Select:
         Its FROM, JOIN and WHERE: a question without groups and aggregates.
     groups, shown
         The group columns in the order of GROUP BY, and their names in the released table.
-    group_places, having_place
-        Where GROUP BY and HAVING are in the text, for error messages.
+    groups_at, having_at
+        GROUP BY and HAVING as they were written, for error messages.
     margins
         "rollup" or "cube" for GROUP BY ROLLUP or CUBE, otherwise None.
     items
@@ -111,12 +113,12 @@ class Select:
     rows: Query
     groups: tuple[str, ...]
     shown: tuple[str, ...]
-    group_places: tuple[Place, ...]
+    groups_at: tuple[exp.Expression, ...] = field(compare=False, repr=False)
     margins: Literal["rollup", "cube"] | None
     items: tuple[Item | Computed, ...]
     inner: tuple[Item, ...]
     having: str | None
-    having_place: Place
+    having_at: exp.Expression | None = field(compare=False, repr=False)
     order_by: tuple[Ordering, ...]
     limit: int | None
     offset: int
@@ -191,8 +193,8 @@ class _Arrangement:
 
     @classmethod
     def of(cls, select: Select, query: Query) -> _Arrangement:
-        def read(part: str, clause: str, place: Place, known: Any, kind: Kind | None) -> Expression:
-            with placed(clause, select.text, place):
+        def read(part: str, clause: str, at: object, known: Any, kind: Kind | None) -> Expression:
+            with placed(clause, select.text, at):
                 return parse(part, columns=known, argument=clause, expect=kind)
 
         kinds = dict.fromkeys(select.outputs, Kind.NUMBER) | dict.fromkeys(select.labels, Kind.TEXT)
@@ -205,14 +207,14 @@ class _Arrangement:
         return cls(
             columns=columns,
             computed={
-                item.alias: read(item.expression, "SELECT", item.place, inputs, Kind.NUMBER)
+                item.alias: read(item.expression, "SELECT", item.at, inputs, Kind.NUMBER)
                 for item in made
             },
             having=None
             if having is None
-            else read(having, "HAVING", select.having_place, columns, Kind.BOOLEAN),
+            else read(having, "HAVING", select.having_at, columns, Kind.BOOLEAN),
             order=[
-                read(one.expression, "ORDER BY", one.place, columns, None)
+                read(one.expression, "ORDER BY", one.at, columns, None)
                 for one in select.order_by
             ],
         )

@@ -30,7 +30,6 @@ from unacorda.query.sql.aggregates import OFFERED, Aggregates, Item, names_for, 
 from unacorda.query.sql.from_clause import from_clause
 from unacorda.query.sql.postprocess import Computed, Ordering, Select, check_arrangement
 from unacorda.query.sql.source import (
-    Place,
     Start,
     bounds_hint,
     clauses,
@@ -69,8 +68,7 @@ class _Outputs(Aggregates):
     def computed(self, entry: exp.Alias) -> Computed:
         """A column made of aggregates, each of which is asked for if it is not selected."""
         expression = self.expression(entry.this, clause="SELECT", hint="")
-        place = errors.of_node(self.source.text, entry.this)
-        return Computed(alias=entry.alias, expression=expression, place=place)
+        return Computed(alias=entry.alias, expression=expression, at=entry.this)
 
     def ordering(self, ordered: exp.Expression, order: list[str]) -> Ordering:
         """A sort key; order: the released columns by position."""
@@ -87,7 +85,7 @@ class _Outputs(Aggregates):
             expression=key,
             descending=bool(ordered.args.get("desc")),
             nulls_first=bool(ordered.args.get("nulls_first")),
-            place=errors.of_node(self.source.text, ordered),
+            at=ordered,
         )
 
     def whole(self, clause: exp.Expression | None, word: str) -> int | None:
@@ -155,7 +153,7 @@ class _Outputs(Aggregates):
         taken = {name.casefold() for name in (*self.names.values(), *self.items)}
         alias = next(n for n in names_for(item, node) if n.casefold() not in taken)
         self.items[alias] = item
-        self.inner.append(replace(item, alias=alias, place=errors.of_node(self.source.text, node)))
+        self.inner.append(replace(item, alias=alias, at=node))
         return alias
 
     def missing(self, node: object, clause: str, hint: str) -> UnsafeExpression:
@@ -193,7 +191,7 @@ def parse_select(text: str, *, start: Start) -> Select:
     return found
 
 
-def tables_of(text: str) -> dict[str, Place]:
+def tables_of(text: str) -> dict[str, tuple[int, int] | None]:
     """The tables that a SELECT reads, and where they are written. Raises as `parse_select`."""
     tree = statement(text, argument="sql")
     entries = {entry.alias.casefold() for entry in tree.find_all(exp.CTE)}
@@ -294,11 +292,11 @@ class _SelectReading(Aggregates):
             rows=source.people,
             groups=tuple(columns.values()),
             shown=tuple(shown[key] for key in columns),
-            group_places=tuple(errors.of_node(text, key.at) for key in keys),
+            groups_at=tuple(key.at for key in keys),
             margins=margins,
             items=tuple(made),
             having=kept,
-            having_place=errors.of_node(text, having),
+            having_at=having,
             order_by=tuple(outputs.ordering(ordered, places) for ordered in orderings),
             limit=outputs.whole(tree.args.get("limit"), "LIMIT"),
             offset=outputs.whole(tree.args.get("offset"), "OFFSET") or 0,
@@ -466,7 +464,7 @@ def build_query(
         query = query.agg(**{item.alias: item.aggregate for item in aggregates})
     except InvalidParameter as error:
         for item in aggregates:
-            with placed("SELECT", select.text, item.place):
+            with placed("SELECT", select.text, item.at):
                 _check(item, query, alone=len(aggregates) == 1)
                 if error.argument == item.alias:  # it does not suit the groups or the rows
                     raise
@@ -528,18 +526,19 @@ def _grouping(select: Select) -> Iterator[None]:
         fault = error
     else:
         return
-    places = [place for place in select.group_places if place is not None]
-    if not places or fault.argument.partition("[")[0] not in {"keys", "group_by", "margins"}:
+    places = [errors.of_node(select.text, at) for at in select.groups_at]
+    known = [place for place in places if place is not None]
+    if not known or fault.argument.partition("[")[0] not in {"keys", "group_by", "margins"}:
         raise fault
     made = select.rows.scope.derived
-    for name, shown, own in zip(select.groups, select.shown, select.group_places, strict=True):
+    for name, shown, own in zip(select.groups, select.shown, places, strict=True):
         said = (fault.argument, fault.expected, fault.hint, fault.value)
         if own is not None and any(isinstance(s, str) and repr(name) in s for s in said):
             column = shown if name in made else name
             argument, expected, hint = (s.replace(repr(name), repr(column)) for s in said[:3])
             fault = fault.about(argument, fault.value, expected=expected, hint=hint, column=column)
             raise fault.placed(select.text, own)
-    raise fault.placed(select.text, (min(places)[0], max(places)[1]))
+    raise fault.placed(select.text, (min(known)[0], max(known)[1]))
 
 
 def _check_names(select: Select) -> None:
@@ -551,7 +550,7 @@ def _check_names(select: Select) -> None:
             "its own (name_se, name_low, name_high), and two would be named "
             f"{', '.join(map(repr, sorted(columns & taken)))}: name them apart with AS"
         )
-        with placed("SELECT", select.text, item.place):
+        with placed("SELECT", select.text, item.at):
             checks.demand(not columns & taken, "sql", item.alias, expected=expected)
         taken |= columns
 

@@ -30,9 +30,6 @@ from unacorda.query.expressions.parse import remember
 from unacorda.query.expressions.reader import MOST_CHARACTERS, MOST_LEVELS, Reader, bare, given
 from unacorda.query.plan.query import Query
 
-Place = tuple[int, int] | None
-"""Where in the SELECT a part stands: its first character and one past its last, where known."""
-
 Start = Callable[[str], Query]
 """From the name of a table of people to a question without steps; else InvalidParameter."""
 
@@ -96,13 +93,14 @@ def fault(text: str, reason: str, hint: str, at: object) -> UnsafeExpression:
 
 
 @contextmanager
-def placed(clause: str, text: str, place: Place) -> Iterator[None]:
-    """Raise what is raised inside as about this part of a SELECT; of no known place as it is."""
+def placed(clause: str, text: str, at: object) -> Iterator[None]:
+    """Raise what is raised inside as about a part of a SELECT; of no known place as it is."""
     try:
         yield
     except UnsafeExpression:
         raise
     except InvalidParameter as error:
+        place = errors.of_node(text, at)
         if place is None:
             raise
         found = error.about(clause, text[slice(*place)]).placed(text, place)
@@ -239,7 +237,7 @@ class Source:
     def stepping(self, clause: str, at: object) -> AbstractContextManager[None]:
         """Raise what a step raises as about this clause; a public table is only joined."""
         known = "JOIN" if self.query is None else clause
-        return placed(known, self.text, errors.of_node(self.text, at))
+        return placed(known, self.text, at)
 
     def where(self, clause: exp.Expression) -> Source:
         """The rows that a WHERE keeps."""
