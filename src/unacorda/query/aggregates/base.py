@@ -68,9 +68,6 @@ class Exact:
     rankings: tuple[GridCounts, ...] = ()
     people: tuple[Climbers, ...] = ()
 
-    def __repr__(self) -> str:
-        return "Exact(...)"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:

@@ -471,9 +471,6 @@ class GridCounts:
         counts.ravel()[self.keys] = self.rows
         return counts
 
-    def __repr__(self) -> str:
-        return "GridCounts(...)"
-
 
 def below_each(bounds: Integers, bits: RandomBits) -> Integers:
     """Whole numbers that are uniform on {0, ..., bound - 1}, one for each bound."""

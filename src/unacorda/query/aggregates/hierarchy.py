@@ -69,8 +69,6 @@ from unacorda import checks
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
-from unacorda.mechanisms.additive.real import Gaussian, Laplace
 from unacorda.privacy.events import Event, compose
 from unacorda.query.aggregates.base import Aggregate, Answer, Assumption, Exact, Forecast, Single
 from unacorda.query.aggregates.linear import BoundedSum, Count, CountPeople
@@ -662,14 +660,5 @@ def _square(level: AdditiveNoise) -> float:
 
 def _units(levels: Sequence[AdditiveNoise]) -> tuple[float, ...]:
     """The levels' noise for the same share, relative to the largest: squares of sensitivities."""
-    scales = []
-    for level in levels:
-        match level.mechanism:
-            case (
-                Laplace(scale=scale)
-                | DiscreteLaplace(scale=scale)
-                | Gaussian(sigma=scale)
-                | DiscreteGaussian(sigma=scale)
-            ):
-                scales.append(Fraction(scale))
+    scales = [level.scale for level in levels]
     return tuple(round(float((scale / max(scales)) ** 2), 9) for scale in scales)

@@ -444,9 +444,6 @@ class Climbers:
     people: NDArray[np.int64]
     totals: Sequence[Mapping[int, int]]
 
-    def __repr__(self) -> str:
-        return "Climbers(...)"
-
     def above(self) -> NDArray[np.int64]:
         """By cell and rung, how many people pass the rung."""
         passing = np.cumsum(self.people[:, ::-1], axis=1)[:, ::-1]

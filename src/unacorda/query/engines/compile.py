@@ -468,10 +468,9 @@ def compile_steps(query: Query, context: SqlContext, *, over: StepRange) -> Stat
     listed += [f"CAST(floor({over.step.sql} / {double(within)}) AS BIGINT) AS p"]
     rows = _rows(query, inputs, context, read=over.step.columns, beside=listed)
     conditions = [f"s >= 0 AND s <= {over.last}"]
-    reads = query.rows_read(dict(zip(inputs, names, strict=True))).values()
-    if not query.counts_people and None not in reads:
-        read = sorted(frozenset().union(*(one for one in reads if one is not None)))
-        conditions.append(f"({' OR '.join(f'({one})' for one in read)})")
+    read = query.rows_read(inputs)
+    if not query.counts_people and read is not None:
+        conditions.append(f"({read})")
     rows = f"SELECT * FROM ({rows}) WHERE {' AND '.join(conditions)}"
     ids = id_columns(unit) if isinstance(unit, Person) else ()
     if over.rows:
@@ -672,17 +671,13 @@ def _bounded(query: Query, cell: Sequence[str], context: SqlContext) -> str:
 def _rows_read(query: Query, values: Sequence[str], context: SqlContext) -> str:
     """The rows of which an aggregate reads anything: others are not among those that are kept."""
     listed = list(dict.fromkeys([*values, *query.inputs]))
-    reads = query.rows_read({sql: f"v{index}" for index, sql in enumerate(listed)}).values()
-    if not reads or None in reads:
+    read = query.rows_read(listed)
+    if read is None:
         return _rows(query, values, context)
-    conditions = sorted(frozenset().union(*(one for one in reads if one is not None)))
     columns = [f"u{index}" for index in range(len(query.rows.identities))]
     columns += ["cell", *_private_names(query), *(f"v{index}" for index in range(len(values)))]
     rows = _rows(query, listed, context, _filtered(query))
-    return (
-        f"SELECT {', '.join(columns)} FROM ({rows}) "
-        f"WHERE {' OR '.join(f'({one})' for one in conditions)}"
-    )
+    return f"SELECT {', '.join(columns)} FROM ({rows}) WHERE {read}"
 
 
 def _filtered(query: Query, *, people: bool = False) -> Relation:

@@ -84,9 +84,6 @@ class Tallies:
     ladders: tuple[Climbed, ...] = ()
     rankings: tuple[Lines, ...] = ()
 
-    def __repr__(self) -> str:
-        return "Tallies(...)"
-
 
 class EngineQuery(ABC):
     """The relations of one question in an engine.
@@ -645,9 +642,6 @@ class Given:
             rankings=tuple(self.rankings[ranking] for ranking in reads.rankings),
             people=tuple(self.people[ladder] for ladder in reads.ladders),
         )
-
-    def __repr__(self) -> str:
-        return "Given(...)"
 
 
 def _by_cell(cells: NDArray[np.int64], numbers: Sequence[int], size: int) -> list[int]:

@@ -80,6 +80,15 @@ class AdditiveNoise:
         return self.mechanism.standard_deviation
 
     @property
+    def scale(self) -> Fraction:
+        """The mechanism's parameter: of Laplace noise the scale, of normal noise sigma."""
+        match self.mechanism:
+            case Laplace(scale=scale) | DiscreteLaplace(scale=scale):
+                return Fraction(scale)
+            case Gaussian(sigma=sigma) | DiscreteGaussian(sigma=sigma):
+                return Fraction(sigma)
+
+    @property
     def laplace(self) -> bool:
         """Whether the noise has the Laplace's tails (otherwise the normal's)."""
         return isinstance(self.mechanism, Laplace | DiscreteLaplace)
@@ -109,15 +118,9 @@ class AdditiveNoise:
         return np.array([float(value) for value in self.release(values, bits=bits)])
 
     def __str__(self) -> str:
-        match self.mechanism:
-            case Laplace(scale=scale):
-                return f"Laplace noise of scale {float(scale):.6g}"
-            case DiscreteLaplace(scale=scale):
-                return f"discrete Laplace noise of scale {float(scale):.6g}"
-            case Gaussian(sigma=sigma):
-                return f"normal noise of standard deviation {float(sigma):.6g}"
-            case DiscreteGaussian(sigma=sigma):
-                return f"discrete normal noise of standard deviation {float(sigma):.6g}"
+        discrete = isinstance(self.mechanism, DiscreteLaplace | DiscreteGaussian)
+        kind = "Laplace noise of scale" if self.laplace else "normal noise of standard deviation"
+        return f"{'discrete ' if discrete else ''}{kind} {float(self.scale):.6g}"
 
 
 def additive_noise(

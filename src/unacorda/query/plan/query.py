@@ -82,6 +82,13 @@ class Reads:
     rankings: tuple[Ranking, ...]
     ladders: tuple[Thresholds, ...]
 
+    @property
+    def conditions(self) -> frozenset[str | None]:
+        """Of the bounded rows that it reads, None for all; counts of people read none of them."""
+        read = {one.reads for one in self.measures if not isinstance(one, PeopleCount)}
+        read |= {one.reads for one in self.rankings}
+        return frozenset(read | {one.reads for one in self.ladders if not one.overall})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Query:
@@ -783,7 +790,11 @@ class Query:
     @property
     def reads(self) -> dict[str, Reads]:
         """What each aggregate reads, by its name."""
-        names = {sql: f"v{index}" for index, sql in enumerate(self.inputs)}
+        return self._reads(self.inputs)
+
+    def _reads(self, inputs: Sequence[str]) -> dict[str, Reads]:
+        """The same, with the columns v0, v1, ... for these expressions."""
+        names = {sql: f"v{index}" for index, sql in enumerate(inputs)}
         found = {}
         for name, aggregate in self.aggregates.items():
             values = tuple(names[x.sql] for x in aggregate.expressions)
@@ -799,38 +810,28 @@ class Query:
         """SQL of the exact sums and counts over the bounded rows, each once."""
         return _once(reads.measures for reads in self.reads.values())
 
-    def rows_read(self, names: Mapping[str, str]) -> dict[str, frozenset[str] | None]:
-        """Return by aggregate the conditions of the rows that it reads.
-
-        A row is read if it meets one of them. Counts of people are left out, as they do not read
-        the bounded rows.
+    def rows_read(self, inputs: Sequence[str]) -> str | None:
+        """Return what holds for the bounded rows of which an aggregate reads anything.
 
         Parameters
         ----------
-        names
-            The column of each aggregated expression.
+        inputs
+            The aggregated expressions, which are the columns v0, v1, ...
 
         Returns
         -------
-        dict
-            SQL of the conditions by aggregate; None where every row is read.
+        str or None
+            SQL; None where every row is read, and where aggregates read people only.
         """
-        found: dict[str, frozenset[str] | None] = {}
-        for name, aggregate in self.aggregates.items():
-            values = [names[x.sql] for x in aggregate.expressions]
-            measures = [m for m in aggregate.measures(values) if not isinstance(m, PeopleCount)]
-            reads = {one.reads for one in measures}
-            reads |= {one.reads for one in aggregate.rankings(values)}
-            ladders = aggregate.ladders(values, self.unit)
-            reads |= {one.reads for one in ladders if not one.overall}
-            if reads:
-                found[name] = None if None in reads else frozenset(filter(None, reads))
-        return found
+        read = frozenset[str | None]().union(*(r.conditions for r in self._reads(inputs).values()))
+        listed = sorted(one for one in read if one is not None)
+        every = not listed or None in read
+        return None if every else " OR ".join(f"({one})" for one in listed)
 
     @property
     def filters(self) -> dict[str, str | None]:
         """The condition of each aggregate of rows, as with FILTER; None where it has none."""
-        reading = self.rows_read({sql: sql for sql in self.inputs})
+        reading = (name for name, reads in self.reads.items() if reads.conditions)
         return {name: self.aggregates[name].filter for name in reading}
 
     def filtered(self, *, people: bool = False) -> Relation:
@@ -877,9 +878,7 @@ class Query:
     @property
     def samples_rows(self) -> bool:
         """Whether any aggregate reads the bounded rows."""
-        rowwise = any(not isinstance(measure, PeopleCount) for measure in self.measures)
-        ladders = any(not ladder.overall for ladder in self.ladders)
-        return rowwise or ladders or bool(self.rankings)
+        return bool(self.filters)
 
     @property
     def rankings(self) -> tuple[Ranking, ...]:

@@ -371,9 +371,6 @@ class Description:
         return self.to_html()
 
     def __repr__(self) -> str:
-        return str(self)
-
-    def __str__(self) -> str:
         head = (
             f"{escape(self.table)}: about {_rounded(self.people)} people, "
             f"{_rounded(self.rows)} rows (protects {self.unit})"

@@ -354,9 +354,6 @@ class Explanation:
         }
 
     def __repr__(self) -> str:
-        return str(self)
-
-    def __str__(self) -> str:
         return "\n".join(self.page if self.detail else [*self.summary, _MORE])
 
     def _repr_html_(self) -> str:
@@ -582,9 +579,6 @@ class Explanations:
         }
 
     def __repr__(self) -> str:
-        return str(self)
-
-    def __str__(self) -> str:
         return "\n".join(self.page if self.detail else [*self.summary, _MORE])
 
     def _repr_html_(self) -> str:

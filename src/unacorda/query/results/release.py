@@ -329,9 +329,6 @@ class Release:
         return verify_record(text, ledger=ledger, dataset=dataset)
 
     def __repr__(self) -> str:
-        return str(self)  # what a notebook shows is the table
-
-    def __str__(self) -> str:
         return f"{self.shown()}\n{self._spent}"
 
     @property
@@ -537,9 +534,6 @@ class Batch:
         )
 
     def __repr__(self) -> str:
-        return str(self)
-
-    def __str__(self) -> str:
         tables = [
             f"{name}\n{release.shown()}"
             for name, release in zip(self.names, self.releases, strict=True)

@@ -214,8 +214,7 @@ class _Arrangement:
             if having is None
             else read(having, "HAVING", select.having_at, columns, Kind.BOOLEAN),
             order=[
-                read(one.expression, "ORDER BY", one.at, columns, None)
-                for one in select.order_by
+                read(one.expression, "ORDER BY", one.at, columns, None) for one in select.order_by
             ],
         )
 
