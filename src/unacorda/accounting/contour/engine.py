@@ -30,7 +30,6 @@ from unacorda.accounting.contour.plan import (
     chernoff_epsilon,
     log_kappa,
     plan_at,
-    refined_saddle,
     saddle_for_delta,
     saddle_for_epsilon,
     whole_curve,
@@ -49,45 +48,6 @@ from unacorda.privacy.enclosure import context, float_down, mpf
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.events import Event
 from unacorda.privacy.neighbors import AddRemove, Neighbors
-
-# Epsilon by quadratures of many nodes, where those of few leave their tail open.
-
-_WORK = 8_000_000
-_PATIENT_PASSES = 3
-_SETTLED, _PATIENT_ENOUGH = 1e-6, 1e-8
-
-
-def epsilon_by_many_nodes(
-    factors: Sequence[Factor],
-    whole: CumulantCurve,
-    known: Interval,
-    *,
-    near: float,
-    log_delta: float,
-) -> Interval:
-    """Bounds of epsilon, within those that are known; near: where it is believed to be.
-
-    Bound       both.
-    Source      docs/proofs/contour.md, Theorem 7.
-    """
-    low, high = known
-    for _ in range(_PATIENT_PASSES):
-        if not low <= near <= high:
-            near = 0.5 * (low + high)
-        if not math.isfinite(near):
-            break
-        c = refined_saddle(factors, whole, near)
-        plan = plan_at(factors, whole, c=c, epsilon=near, log_delta=log_delta)
-        made = None if plan is None else within_cap(factors, plan, log_unit=log_delta, work=_WORK)
-        if made is None:
-            break
-        found = invert(made, near, slope=made.plan.c)
-        low, high = max(low, found.lower), min(high, found.upper)
-        before, near = near, found.near
-        if not abs(near - before) > _SETTLED * before or high - low <= _PATIENT_ENOUGH * high:
-            break
-    return Interval(low, high)
-
 
 Directions: TypeAlias = Literal["both"] | Direction
 """both: the worse of the two."""
@@ -199,7 +159,7 @@ def _epsilon(
     if high <= known:
         return Interval(0.0, high)
     c, near = saddle_for_delta(whole, log_delta)
-    refused, tailed = 0, False
+    refused = 0
     for attempt in range(_PASSES):
         near = max(near, 0.0)
         plan = plan_at(factors, whole, c=c, epsilon=near, log_delta=log_delta)
@@ -211,7 +171,6 @@ def _epsilon(
             c *= 0.5
             continue
         found = invert(made, near, slope=made.plan.c)
-        tailed = found.tailed
         before = high - low
         low, high = max(low, found.lower), min(high, found.upper)
         if is_narrow(low, high) or not math.isfinite(found.near):
@@ -227,11 +186,6 @@ def _epsilon(
     if high == math.inf or high - low > max(_ENOUGH * high, 1e-12):
         split_off = epsilon_by_jumps(factors, log_delta, known=Interval(low, high))
         low, high = max(low, split_off.lower), min(high, split_off.upper)
-    if tailed and low < high < math.inf and high - low > max(_NEARLY * high, 1e-12):
-        again = epsilon_by_many_nodes(
-            factors, whole, Interval(low, high), near=near, log_delta=log_delta
-        )
-        low, high = max(low, again.lower), min(high, again.upper)
     return Interval(low, max(high, low))
 
 
