@@ -25,7 +25,7 @@ from unacorda.accounting.pld.distribution import (
     least_holding,
     worst_epsilon,
 )
-from unacorda.accounting.pld.stages import Part, Question, Sums, settled_atoms
+from unacorda.accounting.pld.stages import Part, Sums, settled_atoms
 from unacorda.accounting.profiles.atoms import DiscreteLoss, lattice_of
 from unacorda.privacy.events import (
     DiscreteGaussian,
@@ -192,7 +192,7 @@ def test_sums_on_coarse_grids_bound_what_they_are_made_of_from_below(
     truth, near = ratios(pairs), 0
     for epsilon in (0.0, source.uniform(0, 1), source.uniform(0, 3)):
         value, found = exactly(truth, epsilon), 0.0
-        sums = Sums(parts, Question(epsilon=epsilon))
+        sums = Sums(parts, epsilon=epsilon)
         for grid in (1 << 6, 1 << 8, 1 << 10, 1 << 16):
             found = sums.below(grid, sums.above(grid)).delta_below(epsilon)
             assert found <= value * (1 + mp.mpf(10) ** -15)

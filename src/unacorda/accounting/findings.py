@@ -17,7 +17,6 @@ from unacorda.accounting.amplification import events as rewritten
 from unacorda.accounting.amplification.sampling import draws
 from unacorda.accounting.contour import engine as contour
 from unacorda.accounting.contour.parts import flatten
-from unacorda.accounting.divergences.finite import FiniteLoss
 from unacorda.accounting.pld.distribution import (
     PrivacyLossDistribution,
     falling_below,
@@ -72,7 +71,7 @@ _ROUNDED = Fraction(1, 1 << 48)
 _NOTHING_PROVED = Interval(0.0, math.inf)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class CertifiedInterval:
     """What one engine proved: its name, the interval, and the source of its theorem."""
 
@@ -219,17 +218,20 @@ class PriceQuestion:
         loss = finite_loss(event, self.neighbors)
         if loss is None:
             return
-        name, source = _basic(loss)
+        name, source = "pure composition", "Dwork et al. 2006"
+        if loss.mass:
+            name = "composition of promises"
+            source = f"{_OPTIMAL}, Theorem 3.3; Balle, Barthe, Gaboardi 2018"
         if self.measure == "delta":
             finite = conversions.approx_dp_delta_from_pure(
                 float_above(loss.epsilon), epsilon=self.at
             )
             whole = float_above(loss.mass + (1 - loss.mass) * Fraction(finite))
-            yield _finding(name, Interval(0.0, whole), _OPTIMAL)
+            yield CertifiedInterval(name, Interval(0.0, whole), _OPTIMAL)
         elif loss.mass <= self.at:
             sharp = loss.attained and loss.mass == self.at
             least = float_below(loss.epsilon * (1 - _ROUNDED)) if sharp else 0.0
-            yield _finding(name, Interval(least, float_above(loss.epsilon)), source)
+            yield CertifiedInterval(name, Interval(least, float_above(loss.epsilon)), source)
 
     def _shuffled(self, event: Event) -> Findings:
         """What is known of shuffled releases of pure reports."""
@@ -314,7 +316,11 @@ class PriceQuestion:
             for finding in _asked(name, partial(ask, self.measure, self.at), source):
                 own = finding.interval
                 meet.add(name, own)
-                yield finding if exactly else _finding(name, Interval(0.0, own.upper), source)
+                yield (
+                    finding
+                    if exactly
+                    else CertifiedInterval(name, Interval(0.0, own.upper), source)
+                )
 
 
 def _asked(name: str, ask: Callable[[], Interval], source: str) -> Iterator[CertifiedInterval]:
@@ -333,18 +339,7 @@ def _asked(name: str, ask: Callable[[], Interval], source: str) -> Iterator[Cert
         return
     except (ArithmeticError, ValueError):
         interval = _NOTHING_PROVED
-    yield _finding(name, interval, source)
-
-
-def _basic(loss: FiniteLoss) -> tuple[str, str]:
-    """What composition of plain promises is called, and its source."""
-    if loss.mass:
-        return "composition of promises", f"{_OPTIMAL}, Theorem 3.3; Balle, Barthe, Gaboardi 2018"
-    return "pure composition", "Dwork et al. 2006"
-
-
-def _finding(name: str, interval: Interval, source: str) -> CertifiedInterval:
-    return CertifiedInterval(engine=name, interval=interval, source=source)
+    yield CertifiedInterval(name, interval, source)
 
 
 def delta_of_pairs(delta_at: Callable[[Fraction], float], *, epsilon: Fraction) -> float:
@@ -493,13 +488,6 @@ Engine: TypeAlias = Callable[[Measure, Fraction], Interval]
 """(what is asked, at what delta or epsilon) -> an interval that holds it."""
 
 
-def _either(
-    of_epsilon: Callable[[Fraction], Interval], of_delta: Callable[[Fraction], Interval]
-) -> Engine:
-    """The engine that answers either question: the epsilon at a delta, the delta at an epsilon."""
-    return lambda measure, at: of_epsilon(at) if measure == "epsilon" else of_delta(at)
-
-
 def engines_of(
     event: Event, neighbors: Neighbors, *, only_upper: bool = False, quick: bool = False
 ) -> Iterator[tuple[str, Engine, str]]:
@@ -537,10 +525,9 @@ def engines_of(
         lower, upper = profile(np.asarray(ends))
         return Interval(float(lower[1]), float(upper[0]))
 
-    quadrature = _either(
-        lambda at: contour.epsilon_of(flat, at, neighbors=neighbors),
-        lambda at: contour.delta_of(flat, at, neighbors=neighbors),
-    )
+    def quadrature(measure: Measure, at: Fraction) -> Interval:
+        ask = contour.epsilon_of if measure == "epsilon" else contour.delta_of
+        return ask(flat, at, neighbors=neighbors)
 
     if not isinstance(event, Composed) or only_gaussian(event):
         yield "closed form", closed, "the profile of the event: Zhu, Dong, Wang 2022"

@@ -381,9 +381,7 @@ def squared_move(event: MatrixFactorization) -> Fraction:
 
 def _majorant(column: Sequence[checks.Number]) -> list[Fraction]:
     sizes = [abs(exact("encoder", c)) for c in column]
-    for i in range(len(sizes) - 2, -1, -1):
-        sizes[i] = max(sizes[i], sizes[i + 1])
-    return sizes
+    return list(itertools.accumulate(reversed(sizes), max))[::-1]
 
 
 def _squared_exactly(first: list[Fraction], *, steps: int, turns: int, separation: int) -> Fraction:

@@ -19,7 +19,7 @@ from unacorda.accounting.arguments import Events, check_relation, priceable
 from unacorda.accounting.pld import sources
 from unacorda.accounting.pld.parts import parts_of
 from unacorda.accounting.pld.planning import LARGEST
-from unacorda.accounting.pld.stages import Part, Question, Sums
+from unacorda.accounting.pld.stages import Part, Sums
 from unacorda.accounting.profiles.boxes import Array, box
 from unacorda.accounting.rules.base import Direction
 from unacorda.errors import InvalidParameter
@@ -283,7 +283,7 @@ class PrivacyLossDistribution:
         ends = box(epsilon)
         asked, last = float(ends.lower), float(ends.upper)
         least = -math.expm1(last) * (1 - 1e-15) if last < 0 else 0.0
-        sums = Sums(self.parts, Question(epsilon=asked))
+        sums = Sums(self.parts, epsilon=asked)
         if sums.single is not None:
             above, below = sums.single
             low = float(below(np.asarray([last])).lower[0])
@@ -311,7 +311,7 @@ class PrivacyLossDistribution:
         share(delta=delta)
         ends = box(delta)
         least, most = float(ends.lower), float(ends.upper)
-        sums = Sums(self.parts, Question(log_delta=math.log(max(least, 1e-320))))
+        sums = Sums(self.parts, log_delta=math.log(max(least, 1e-320)))
         if sums.single is not None:
             one, other = sums.single
             return Interval(*falling_below(lambda x: (other(x).lower, one(x).upper), (least, most)))
@@ -340,7 +340,7 @@ class PrivacyLossDistribution:
 
         Round-off of about 1e-15 is in every mass; ask `delta` for bounds.
         """
-        found = Sums(self.parts, Question(epsilon=0.0)).above(self.grid)
+        found = Sums(self.parts, epsilon=0.0).above(self.grid)
         losses, masses = found.masses()
         return LossMasses(losses, masses, found.infinity)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -49,14 +49,6 @@ class Part(NamedTuple):
     above: PrivacyProfile | None
     below: PrivacyProfile | None
     times: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What a sum is asked for: the delta at an epsilon, or the epsilon at a delta."""
-
-    epsilon: float | None = None
-    log_delta: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,9 +95,18 @@ class LowerBound:
 class Sums:
     """The enclosures of one composition for one question, on finer and finer grids."""
 
-    def __init__(self, parts: Sequence[Part], question: Question) -> None:
-        """Parts of both sides; one sketch serves where both are of the same curves."""
-        self._question = question
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        *,
+        epsilon: float | None = None,
+        log_delta: float | None = None,
+    ) -> None:
+        """Parts of both sides; one sketch serves where both are of the same curves.
+
+        epsilon, log_delta: what the sum is asked for, the delta at one or the epsilon at the other.
+        """
+        self._epsilon, self._log_delta = epsilon, log_delta
         self._above = _chosen([(part.above, part.times) for part in parts])
         self._below = _chosen([(part.below, part.times) for part in parts])
         if all(part.above is part.below for part in parts):
@@ -147,9 +148,9 @@ class Sums:
             above = sketch(self._above, known)
             same = self._below is self._above
             self._drawn = above, above if same else sketch(self._below, known)
-        asked, drawn = self._question, self._drawn[side]
-        goal = None if asked.log_delta is None else asked.log_delta * ease
-        return plan(parts, drawn, grid=grid, epsilon=asked.epsilon, log_delta=goal)
+        goal = None if self._log_delta is None else self._log_delta * ease
+        drawn = self._drawn[side]
+        return plan(parts, drawn, grid=grid, epsilon=self._epsilon, log_delta=goal)
 
 
 def _chosen(parts: Sequence[tuple[PrivacyProfile | None, int]]) -> list[tuple[PrivacyProfile, int]]:
@@ -237,23 +238,6 @@ def _holds(spacing: Fraction | None, step: Fraction) -> bool:
 _U = 2.0**-53
 
 
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """Where masses lie: the node at or below each, and the distance to it, below one step."""
-
-    nodes: NDArray[np.int64]
-    offsets: Array = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class _Moved:
-    """Tilted masses from a node on, and their relative error."""
-
-    first: int
-    values: Array = field(repr=False)
-    charge: float
-
-
 def settled_sum(found: LossSum, *, step: Fraction, side: Side, spread: bool = True) -> Tilted:
     """A sum on one grid as a law on another, under the same tilt.
 
@@ -271,25 +255,25 @@ def settled_sum(found: LossSum, *, step: Fraction, side: Side, spread: bool = Tr
     drift, slip = found.drift, 0.0
     if ratio.denominator == 1:
         nodes = numbers // int(ratio)
-        places = _Places(nodes, np.asarray((numbers - nodes * int(ratio)) * width))
+        offsets: Array = np.asarray((numbers - nodes * int(ratio)) * width)
     else:
-        places, away = _placed(losses, 8 * _U * np.abs(losses), step=step, side=side)
+        nodes, offsets, away = _placed(losses, 8 * _U * np.abs(losses), step=step, side=side)
         values = values * np.exp(side * window.tilt * away)
         slip = float(np.max(away))
-    moved = _moved(places, values, step=step, tilt=window.tilt, spread=spread)
+    first, masses, charge = _moved(
+        nodes, offsets, values, step=step, tilt=window.tilt, spread=spread
+    )
     # every value may end up at the node above, multiplied by the tilt between
     growth = math.exp(min((window.tilt + 1) * float(step), 700.0))
-    charge = found.charge(0.0) * 2 + moved.charge
+    charge += found.charge(0.0) * 2
     noise = (found.noise + found.spread + 2 * wrapped + charge * float(np.sum(values))) * growth
     return Tilted(
-        first=moved.first,
-        values=moved.values,
+        first=first,
+        values=masses,
         height=found.exponent,
         cumulant=_least(
             _cumulant_of_spread(found.cumulant, step=step, slip=slip),
-            cumulant_of(
-                moved.first, moved.values, height=found.exponent, step=step, tilt=window.tilt
-            ),
+            cumulant_of(first, masses, height=found.exponent, step=step, tilt=window.tilt),
         ),
         infinity=found.infinity,
         drift=drift,
@@ -355,26 +339,31 @@ def settled_atoms(
         nodes = np.rint(losses / float(step)).astype(np.int64)
         away = np.abs(losses - nodes * float(step)) + 8 * _U * np.abs(losses) + atoms.error
         drift = float(np.max(away, initial=0.0)) * (1 + 8 * _U)
-        places = _Places(nodes, np.zeros_like(losses))
+        offsets = np.zeros_like(losses)
         values = values * (1 + side * math.expm1(2 * tilt * drift))
     else:
         error = atoms.error + 8 * _U * np.abs(losses)
-        places, away = _placed(losses, error, step=step, side=side)
+        nodes, offsets, away = _placed(losses, error, step=step, side=side)
         values = values * np.exp(side * tilt * away) * (1 + side * 16 * _U)
-    moved = _moved(places, values, step=step, tilt=tilt, spread=spread)
-    values = moved.values * (1 + side * moved.charge)
+    first, values, charge = _moved(nodes, offsets, values, step=step, tilt=tilt, spread=spread)
+    values = values * (1 + side * charge)
     return Tilted(
-        first=moved.first,
+        first=first,
         values=values,
         height=height,
-        cumulant=cumulant_of(moved.first, values, height=height, step=step, tilt=tilt),
+        cumulant=cumulant_of(first, values, height=height, step=step, tilt=tilt),
         infinity=infinity,
         drift=drift,
     )
 
 
-def _placed(losses: Array, errors: Array, *, step: Fraction, side: Side) -> tuple[_Places, Array]:
-    """Nodes and offsets such that node + offset is beyond each loss, and by how much at most."""
+def _placed(
+    losses: Array, errors: Array, *, step: Fraction, side: Side
+) -> tuple[NDArray[np.int64], Array, Array]:
+    """Nodes and offsets such that node + offset is beyond each loss, and by how much at most.
+
+    The node is at or below, and the offset is below one step.
+    """
     width = float(step)
     nodes = np.floor(losses / width)
     slack = errors + 8 * _U * (np.abs(losses) + width)
@@ -383,18 +372,27 @@ def _placed(losses: Array, errors: Array, *, step: Fraction, side: Side) -> tupl
     nodes, offsets = nodes + over, np.clip(offsets - over * width, 0.0, width)
     # where the slack is wider than a step, losses fall as many nodes as that takes
     far = np.ceil(slack / width) * (slack > width / 4)
-    places = _Places((nodes + side * far).astype(np.int64), offsets)
-    return places, (slack * 2 + far * width) * (1 + 4 * _U)
+    return (nodes + side * far).astype(np.int64), offsets, (slack * 2 + far * width) * (1 + 4 * _U)
 
 
-def _moved(places: _Places, values: Array, *, step: Fraction, tilt: float, spread: bool) -> _Moved:
-    """The tilted masses at the nodes: each split between its two neighbors, or all below."""
+def _moved(
+    nodes: NDArray[np.int64],
+    offsets: Array,
+    values: Array,
+    *,
+    step: Fraction,
+    tilt: float,
+    spread: bool,
+) -> tuple[int, Array, float]:
+    """The tilted masses from a first node on: each split between two neighbors, or all below.
+
+    The last is the relative error of the masses.
+    """
     width = float(step)
-    first = int(np.min(places.nodes))
-    cells = places.nodes - first
+    first = int(np.min(nodes))
+    cells = nodes - first
     count = int(np.max(cells)) + 2
     whole = -math.expm1(-width)
-    offsets = places.offsets
     rest = np.maximum(width - offsets, 0.0)
     up = np.minimum(-np.expm1(-offsets) / whole, 1.0) if spread else np.zeros_like(offsets)
     with np.errstate(under="ignore", over="ignore"):
@@ -406,7 +404,7 @@ def _moved(places: _Places, values: Array, *, step: Fraction, tilt: float, sprea
     down = np.exp(-offsets) * -np.expm1(-rest) / whole if spread else 1.0
     right = np.bincount(cells + 1, weights=values * rise * up, minlength=count)
     left = np.bincount(cells, weights=values * fall * down, minlength=count)
-    return _Moved(first, np.asarray(right + left, dtype=np.float64), charge)
+    return first, np.asarray(right + left, dtype=np.float64), charge
 
 
 # The laws of the parts are laid on one grid. Their sum is found under a few tilts, each of which
@@ -464,36 +462,30 @@ def _curve(parts: Sequence[tuple[PrivacyProfile | None, int]], *, side: Side) ->
     return curve_of_atoms(_atoms(sums, side=side))
 
 
-@dataclass(frozen=True, slots=True)
-class _Laid:
+def _laid_untilted(
+    curve: PrivacyProfile, leaf: Leaf, step: Fraction, *, side: Side
+) -> tuple[Law, float]:
     """A law on the grid, and how far its losses may lie on the wrong side of the nodes."""
-
-    law: Law
-    drift: float
-
-
-def _laid_untilted(curve: PrivacyProfile, leaf: Leaf, step: Fraction, *, side: Side) -> _Laid:
     if curve.atoms is None:
         build = law_above if side > 0 else law_below
-        return _Laid(build(curve, step=step, first=leaf.first, last=leaf.last), 0.0)
-    spacing = curve.atoms.spacing
-    aligned = spacing is not None and (spacing / step).denominator == 1
+        return build(curve, step=step, first=leaf.first, last=leaf.last), 0.0
+    aligned = _holds(curve.atoms.spacing, step)
     found = settled_atoms(
         curve.atoms, step=step, tilt=0.0, side=side, spread=side > 0, aligned=aligned
     )
     weights = found.values * (math.exp(found.height) * (1 + side * 8 * _U))
-    return _Laid(Law(first=found.first, weights=weights, infinity=found.infinity), found.drift)
+    return Law(first=found.first, weights=weights, infinity=found.infinity), found.drift
 
 
 def _tilted_sum(
-    laws: Sequence[tuple[_Laid, int]], view: Stage, *, side: Side
+    laws: Sequence[tuple[tuple[Law, float], int]], view: Stage, *, side: Side
 ) -> tuple[LossSum, float]:
     """The sum under one tilt, and the drift of its losses."""
     terms = [
-        (tilted(laid.law, step=view.step, tilt=view.window.tilt, side=side), count)
-        for laid, count in laws
+        (tilted(law, step=view.step, tilt=view.window.tilt, side=side), count)
+        for (law, _), count in laws
     ]
-    drift = sum(count * laid.drift for laid, count in laws)
+    drift = sum(count * drift for (_, drift), count in laws)
     # where a tilt is too steep for the floats, nothing is said
     with np.errstate(over="ignore", invalid="ignore"):
         return total(terms, step=view.step, window=view.window, side=side), drift

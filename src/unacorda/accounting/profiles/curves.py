@@ -90,22 +90,19 @@ class PrivacyProfile:
     @property
     def above(self) -> PrivacyProfile:
         """The curve where only its upper side is asked for: the lower one is 0."""
+        return self._above(None)
+
+    def upper(self, epsilons: Array, near: float) -> Array:
+        """The upper side alone, good where it is about `near`; elsewhere it may be looser."""
+        return self._above(near)(epsilons).upper
+
+    def _above(self, near: float | None) -> PrivacyProfile:
         sides = self.sides
         if sides is None:
             return self
         return replace(
-            self, evaluate=lambda at: Box(np.zeros_like(at.lower), sides.upper(at, None))
-        )
-
-    def upper(self, epsilons: Array, near: float) -> Array:
-        """The upper side alone, good where it is about `near`; elsewhere it may be looser."""
-        sides = self.sides
-        if sides is None:
-            return self(epsilons).upper
-        alone = replace(
             self, evaluate=lambda at: Box(np.zeros_like(at.lower), sides.upper(at, near))
         )
-        return alone(epsilons).upper
 
     def __call__(self, epsilons: Array | Box) -> Box:
         """Delta at these epsilon, which may be infinite; within [0, 1]."""
