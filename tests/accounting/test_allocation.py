@@ -33,9 +33,11 @@ from unacorda.accounting.findings import (
     delta_of_pairs,
     epsilon_of_pairs,
 )
+from unacorda.accounting.laws import of_points
 from unacorda.accounting.prices import price, pure_epsilon, renyi, rho
 from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.allocated import Tails, allocated
+from unacorda.accounting.profiles.noises import finite
 from unacorda.accounting.rules.base import Profile, plain, profile_bounds, rules_of, without_mass
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy.events import (
@@ -442,7 +444,7 @@ def test_numbers_of_any_size(sigma: float, steps: int) -> None:
 
 @pytest.mark.long
 def test_ends_of_a_curve() -> None:
-    curve = curves.approximate(Fraction(1, 2), Fraction(1, 100))
+    curve = finite(of_points(Fraction(1, 2), 2, Fraction(1, 100)))
     for remove in (True, False):
         found = allocated(Tails.of(curve, curve, 10), remove=remove)
         asked: Any = np.array([-math.inf, -1e4, -700.0, 0.0, 700.0, 1e4, math.inf])

@@ -22,10 +22,12 @@ from tests.accounting.finite_pairs import Pair, largest_delta, response
 from unacorda import GDP, ZCDP, ApproxDP, PureDP
 from unacorda.accounting import delta_interval, epsilon_interval, parallel, renyi, rho
 from unacorda.accounting.filters import Filter
+from unacorda.accounting.laws import of_points
 from unacorda.accounting.pld.distribution import PrivacyLossDistribution
 from unacorda.accounting.pld.stages import Part
 from unacorda.accounting.prices import pure_epsilon
 from unacorda.accounting.profiles import curves
+from unacorda.accounting.profiles.noises import finite
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.events import (
     Approximate,
@@ -95,7 +97,7 @@ def _gaussians_of_two_scales() -> None:
 
 @_truth
 def _a_coarse_grid() -> None:
-    noise, answer = curves.gaussian(Fraction(1, 4)), curves.randomized_response(Fraction("0.3"), 2)
+    noise, answer = curves.gaussian(Fraction(1, 4)), finite(of_points(Fraction("0.3"), 2))
     parts = Part(noise, noise, 1), Part(answer, answer, 3)
     loss = PrivacyLossDistribution(parts=parts, grid=1 << 9)
     yes, true = 1 / (1 + MP.exp(-MP.mpf("0.3"))), MP.mpf(0)

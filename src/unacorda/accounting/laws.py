@@ -96,17 +96,22 @@ def no_loss() -> Finite:
     return Finite(masses={Fraction(0): context().mpf(1)}, infinite=context().mpf(0))
 
 
-def of_points(epsilon: Fraction, categories: int) -> Finite:
-    """Losses epsilon, -epsilon and, of more than two categories, 0."""
+def of_points(epsilon: Fraction, categories: int, infinite: Fraction = Fraction(0)) -> Finite:
+    """Losses epsilon, -epsilon and, of more than two categories, 0, beside an infinite one.
+
+    Of two it is the worst law of what is (epsilon, infinite)-DP.
+
+    Source      Kairouz, Oh, Viswanath 2015, Theorem 3.3.
+    """
     mp = context()
     if epsilon == 0:
-        return no_loss()
+        return Finite(masses={epsilon: mp.mpf(1)}, infinite=mpf(infinite))
     low = mp.exp(-mpf(epsilon))
     top = 1 / (1 + (categories - 1) * low)
     masses = {epsilon: top, -epsilon: top * low}
     if categories > 2:
         masses[Fraction(0)] = (categories - 2) * low * top
-    return Finite(masses=masses, infinite=mp.mpf(0))
+    return Finite(masses=masses, infinite=mpf(infinite))
 
 
 def of_replaced_pure(pure: Fraction, rate: Fraction) -> Finite:

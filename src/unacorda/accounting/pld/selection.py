@@ -12,12 +12,14 @@ from typing import TypeAlias
 
 import numpy as np
 
+from unacorda.accounting.laws import of_points
 from unacorda.accounting.pld.grid import law_below
 from unacorda.accounting.pld.sources import atoms_of_pair, curve_of_atoms
 from unacorda.accounting.pld.tables import Profile, end_of_losses, end_of_upper, laid_down
 from unacorda.accounting.profiles.atoms import minorant
 from unacorda.accounting.profiles.boxes import Array, Box, box
-from unacorda.accounting.profiles.curves import PrivacyProfile, approximate
+from unacorda.accounting.profiles.curves import PrivacyProfile
+from unacorda.accounting.profiles.noises import finite
 from unacorda.accounting.selection import log_mean_of_tries, log_rest_of_cap
 from unacorda.checks import exact
 from unacorda.privacy.enclosure import context, mpf
@@ -48,7 +50,7 @@ def selected(
     Source      docs/proofs/selection.md, Sections 3, 6 and 7.
     """
     pair = run[0].attained or run[0]
-    limit = None if pure is None else approximate(Fraction(pure))
+    limit = None if pure is None else finite(of_points(Fraction(pure), 2))
     places = [] if pure is None else [pure, math.nextafter(pure, math.inf)]
     profiles: list[Profile] = []
     for own, turned in (run, run[::-1]):

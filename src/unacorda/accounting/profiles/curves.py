@@ -144,50 +144,6 @@ def gaussian(mu_squared: Fraction) -> PrivacyProfile:
     return PrivacyProfile(evaluate=lambda epsilon: gaussian_profile(epsilon, mu))
 
 
-def approximate(pure: Fraction, delta: Fraction = Fraction(0)) -> PrivacyProfile:
-    """The worst (pure, delta)-DP pair: infinite loss with probability delta, else +-pure.
-
-    Source      Kairouz, Oh, Viswanath 2015, Theorem 3.3.
-    """
-    inner = randomized_response(pure, 2)
-    if delta == 0:
-        return inner
-    part = box(delta)
-    rest = box(1 - delta)
-    return PrivacyProfile(
-        evaluate=lambda epsilon: part + rest * inner.evaluate(epsilon),
-        infinity=delta,
-        spacing=inner.spacing,
-        atomic=True,
-        peak=None if inner.peak is None else inner.peak * (1 - delta),
-    )
-
-
-def within(pure: Fraction, delta: Fraction = Fraction(0)) -> PrivacyProfile:
-    """What is (pure, delta)-DP, and perhaps less: below the worst pair, above no loss at all.
-
-    Source      Kairouz, Oh, Viswanath 2015, Theorem 3.3.
-    """
-    return between(nothing(), approximate(pure, delta).evaluate, infinity_above=delta or None)
-
-
-def randomized_response(pure: Fraction, categories: int) -> PrivacyProfile:
-    """k-ary randomised response: losses pure, -pure and, beyond two categories, 0."""
-    if pure == 0:
-        return nothing()
-    top = box(pure)
-    truth = box(1.0) / ((-top).exp() * float(categories - 1) + 1.0)
-
-    def evaluate(epsilon: Box) -> Box:
-        low = epsilon.at_most(0.0)
-        above = -(epsilon - top).expm1() * truth
-        below = -epsilon.expm1() - truth * low.exp() * (-low - top).expm1()
-        return above.at_least(below).at_least(-epsilon.expm1()).at_least(0.0)
-
-    mass = Fraction(float(truth.lower))
-    return PrivacyProfile(evaluate=evaluate, spacing=pure, atomic=True, peak=mass)
-
-
 def discrete_laplace(scale: Fraction, shift: int) -> PrivacyProfile:
     """Discrete Laplace noise under a whole shift k: losses (k - 2x)/scale for 0 <= x <= k.
 

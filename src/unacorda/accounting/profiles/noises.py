@@ -11,10 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from unacorda.accounting.laws import Edged, Finite, Law, MixedNormal, Normal
+from unacorda.accounting.laws import Edged, Finite, Law, MixedNormal, Normal, of_points
 from unacorda.accounting.profiles.atoms import common_divisor
 from unacorda.accounting.profiles.boxes import Array, Box, box
-from unacorda.accounting.profiles.curves import PrivacyProfile, gaussian, gaussian_profile, nothing
+from unacorda.accounting.profiles.curves import (
+    PrivacyProfile,
+    between,
+    gaussian,
+    gaussian_profile,
+    nothing,
+)
 from unacorda.privacy.enclosure import context, mpf
 
 _HALVINGS = 64
@@ -59,13 +65,26 @@ def finite(law: Finite) -> PrivacyProfile:
             total = total + share * (-(epsilon - place).expm1()).at_least(0.0)
         return failed + rest * total
 
+    spacing = common_divisor(losses) or None
+    top = Fraction(float((rest * shares[-1]).lower)) if spacing == losses[-1] else None
     return PrivacyProfile(
         evaluate=evaluate,
         infinity=Fraction(float(failed.lower)),
         infinity_above=Fraction(float(failed.upper)) if law.infinite else None,
-        spacing=common_divisor(losses) or None,
+        spacing=spacing,
         atomic=True,
+        peak=top,
     )
+
+
+def within(pure: Fraction, delta: Fraction) -> PrivacyProfile:
+    """What is (pure, delta)-DP, and perhaps less: below the worst pair, above no loss at all.
+
+    Bound       both sides, of the supremum over such pairs and of the least of them.
+    Source      Kairouz, Oh, Viswanath 2015, Theorem 3.3.
+    """
+    worst = finite(of_points(pure, 2, delta))
+    return between(nothing(), worst.evaluate, infinity_above=delta or None)
 
 
 def edged(law: Edged) -> PrivacyProfile:

@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike
 from unacorda.accounting.divergences.finite import FiniteLoss
 from unacorda.accounting.laws import Law
 from unacorda.accounting.profiles.boxes import Array
-from unacorda.accounting.profiles.curves import PrivacyProfile, within
-from unacorda.accounting.profiles.noises import of_law
+from unacorda.accounting.profiles.curves import PrivacyProfile
+from unacorda.accounting.profiles.noises import of_law, within
 from unacorda.checks import demand
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy.events import Composed, Event, Gaussian, Repeated, compose

@@ -14,12 +14,12 @@ from unacorda.accounting.laws import Finite, Law, of_bounded_range, of_points
 from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.bounded_ranges import MOST_AT_ONCE, bounded_ranges, one_coin
 from unacorda.accounting.profiles.curves import PrivacyProfile
+from unacorda.accounting.profiles.noises import finite
 from unacorda.accounting.rules.base import Profile, Rules, Together, known, rules_for
 from unacorda.accounting.rules.noise import no_gdp
 from unacorda.checks import exact
 from unacorda.privacy import conversions
 from unacorda.privacy.conversions.group import approx_dp_of_group
-from unacorda.privacy.enclosure import mpf
 from unacorda.privacy.events import (
     Approximate,
     Event,
@@ -57,9 +57,6 @@ class PureRules(Rules[Pure]):
     def pure(self, event: Pure) -> Fraction:
         return epsilon_of(event)
 
-    def curve(self, event: Pure, asked: Profile) -> PrivacyProfile:
-        return curves.approximate(epsilon_of(event))
-
     def law(self, event: Pure, *, reach: int) -> Law:
         return of_points(epsilon_of(event), 2)
 
@@ -94,11 +91,12 @@ class ApproximateRules(Rules[Approximate]):
         return FiniteLoss(*self.approximate(event), attained=True)
 
     def curve(self, event: Approximate, asked: Profile) -> PrivacyProfile:
-        return curves.approximate(*self.approximate(event))
+        mass = exact("delta", event.delta)
+        return replace(super().curve(event, asked), infinity=mass, infinity_above=None)
 
     def law(self, event: Approximate, *, reach: int) -> Law:
         epsilon, mass = self.approximate(event)
-        return replace(of_points(epsilon, 2), infinite=mpf(mass))
+        return of_points(epsilon, 2, mass)
 
 
 @rules_for(ZeroConcentrated)
@@ -152,9 +150,6 @@ class RandomizedResponseRules(Rules[RandomizedResponse]):
     def renyi(self, event: RandomizedResponse, alpha: Fraction, neighbors: Neighbors) -> Fraction:
         return Fraction(renyi_of_law(self.law(event, reach=0), alpha=alpha))
 
-    def curve(self, event: RandomizedResponse, asked: Profile) -> PrivacyProfile:
-        return curves.randomized_response(epsilon_of(event), event.categories)
-
     def law(self, event: RandomizedResponse, *, reach: int) -> Finite:
         return of_points(epsilon_of(event), event.categories)
 
@@ -188,7 +183,7 @@ class ExponentialRules(Rules[Exponential]):
     def curve(self, event: Exponential, asked: Profile) -> PrivacyProfile:
         """No exponential mechanism need reach the maximum over all pairs under composition."""
         # two candidates whose odds go from e^{-epsilon/2} to e^{epsilon/2}
-        pair = curves.randomized_response(epsilon_of(event) / 2, 2)
+        pair = finite(of_points(epsilon_of(event) / 2, 2))
         return replace(super().curve(event, asked), attained=pair)
 
     def together(
