@@ -53,6 +53,7 @@ from unacorda.query.sql.source import (
     free_name,
     identity,
     only_where,
+    placed,
     unbounded,
     written,
 )
@@ -303,23 +304,17 @@ class _PersonReading:
 
     def checked(self, value: PersonValue, at: exp.Expression) -> PersonValue:
         """The value, if its rows have one; what is wrong is raised about this place."""
-        try:
-            value.columns("value", self.source.people.scope)
-        except UnsafeExpression:
-            raise
-        except InvalidParameter as error:
-            place = errors.of_node(self.source.text, at)
-            shown = errors.fragment(at) if place is None else self.source.text[slice(*place)]
-            fault = error.about("SELECT", shown)
-            if isinstance(error, MissingBound):
-                text, people = error.column or "", self.source.people
+        people = self.source.people
+        with placed("SELECT", self.source.text, at):
+            try:
+                value.columns("value", people.scope)
+            except MissingBound as error:
+                text = error.column or ""
                 names = unbounded(people, text_of(Name(text)) if text in people.scope else text)
-                hint = bounds_hint(names)
                 column = names[0] if len(names) == 1 else f'"{text}"'
-                fault = fault.about(fault.argument, fault.value, hint=hint, column=column)
-        else:
-            return value
-        raise fault if place is None else fault.placed(self.source.text, place)
+                hint = bounds_hint(names)
+                raise error.about(error.argument, error.value, hint=hint, column=column) from None
+        return value
 
 
 _FORMS = (

@@ -57,7 +57,10 @@ class Computed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ordering:
-    """One sort key of the released table, an expression over released columns, written `at`."""
+    """One sort key of the released table, an expression over released columns.
+
+    at: it as it was written.
+    """
 
     expression: str
     descending: bool = False
