@@ -27,18 +27,7 @@ from unacorda.accounting.pld.parts import parts_of, same_in_both_directions
 from unacorda.accounting.prices import approx_dp_price, renyi
 from unacorda.accounting.profiles.boxes import Array
 from unacorda.accounting.profiles.curves import PrivacyProfile
-from unacorda.accounting.rules.base import (
-    Direction,
-    curve_of,
-    dominated,
-    dominating,
-    finite_loss,
-    leaves,
-    only_gaussian,
-    pure_of,
-    rules_of,
-    without_mass,
-)
+from unacorda.accounting.rules import base
 from unacorda.errors import InternalError, InvalidParameter, UnsupportedEvent
 from unacorda.privacy import conversions
 from unacorda.privacy.conversions.group import approx_dp_of_group
@@ -169,8 +158,8 @@ class PriceQuestion:
         if any(finding.interval.upper < self.ceiling for finding in whole):
             return
         known = self._without_shuffling(event)
-        plain = rewritten.pure_selections(dominating(known, self.neighbors), self.neighbors)
-        below = dominated(event, self.neighbors)
+        plain = rewritten.pure_selections(base.dominating(known, self.neighbors), self.neighbors)
+        below = base.dominated(event, self.neighbors)
         if below is not None and below not in (plain, event):
             yield from _asked(
                 "one pair of neighbors",
@@ -194,7 +183,7 @@ class PriceQuestion:
         if meet.added and isinstance(plain, RandomAllocation):
             return  # its moments are slow to find, and no better than its profile
         yield from self._by_pairs(plain)
-        entire = dominating(known, self.neighbors)
+        entire = base.dominating(known, self.neighbors)
         if entire != plain:
             meet = Meeting(entire, self.measure)
         coarsely = _COARSE if self.quick else self.tolerance
@@ -205,7 +194,7 @@ class PriceQuestion:
             return
         if self.measure == "epsilon":
             yield from self._guarantees(plain)
-        spare = self.quick or any(rules_of(part).slow_moments for part in leaves(plain))
+        spare = self.quick or any(base.rules_of(part).slow_moments for part in base.leaves(plain))
         if not early and not (spare and meet.high < math.inf):
             yield from self._by_moments(plain)
 
@@ -215,7 +204,7 @@ class PriceQuestion:
 
     def _promised(self, event: Event) -> Findings:
         """What composition of plain promises gives."""
-        loss = finite_loss(event, self.neighbors)
+        loss = base.finite_loss(event, self.neighbors)
         if loss is None:
             return
         name, source = "pure composition", "Dwork et al. 2006"
@@ -245,10 +234,10 @@ class PriceQuestion:
             yield from found
             if found:
                 return
-        shuffled = [part for part in leaves(event) if isinstance(part, Shuffled)]
-        if not shuffled or any(pure_of(part.event, ReplaceOne) is None for part in shuffled):
+        shuffled = [part for part in base.leaves(event) if isinstance(part, Shuffled)]
+        if not shuffled or any(base.pure_of(part.event, ReplaceOne) is None for part in shuffled):
             return
-        entire = dominating(event, self.neighbors)
+        entire = base.dominating(event, self.neighbors)
         grids = by_loss_grids(entire, self.neighbors, tolerance=self.tolerance)
         yield from self._numerical(Meeting(entire, self.measure), [grids], below=event)
 
@@ -262,11 +251,11 @@ class PriceQuestion:
 
     def _by_pairs(self, plain: Event) -> Findings:
         """Replacement as two steps, where allocated units leave and come."""
-        parts = list(leaves(plain))
+        parts = list(base.leaves(plain))
         allocated = any(isinstance(part, RandomAllocation) for part in parts)
         if self.neighbors is not ReplaceOne or not allocated:
             return
-        if not all(rules_of(part).one_unit for part in parts):
+        if not all(base.rules_of(part).one_unit for part in parts):
             return
 
         def step(at: Fraction) -> float:
@@ -280,7 +269,7 @@ class PriceQuestion:
         yield from _asked("one unit leaves, another comes", ask, "Vadhan 2017, Lemma 2.2")
 
     def _guarantees(self, plain: Event) -> Findings:
-        if not any(rules_of(part).sampled for part in leaves(plain)):
+        if not any(base.rules_of(part).sampled for part in base.leaves(plain)):
             yield from _asked(
                 "guarantees",
                 lambda: Interval(0.0, float_above(approx_dp_price(plain, delta=self.at).epsilon)),
@@ -390,7 +379,7 @@ def epsilon_from_renyi(event: Event, *, delta: Fraction, neighbors: Neighbors) -
     Bound       upper, rounded up: every order gives a valid bound, the best is searched.
     Source      Asoodeh et al. 2020, Theorem 3; the module's text for masses.
     """
-    mass, rest = without_mass(event, neighbors)
+    mass, rest = base.without_mass(event, neighbors)
     left = conversions.delta_of_part(delta, part=min(mass, Fraction(1)))
     if not left:
         return math.inf
@@ -414,7 +403,7 @@ def delta_from_renyi(event: Event, *, epsilon: Fraction, neighbors: Neighbors) -
     Bound       upper, rounded up.
     Source      as epsilon_from_renyi.
     """
-    mass, rest = without_mass(event, neighbors)
+    mass, rest = base.without_mass(event, neighbors)
 
     def spent(alpha: Fraction) -> float:
         return renyi(rest, alpha=alpha, neighbors=neighbors)
@@ -474,7 +463,7 @@ def _order(logarithm: float) -> float:
     return round(b / digits) * digits
 
 
-_DIRECTIONS: tuple[Direction, ...] = ("remove", "add")
+_DIRECTIONS: tuple[base.Direction, ...] = ("remove", "add")
 _GRID, _LEAST_GRID = 1 << 16, 1 << 12
 _FEW_HITS, _COARSER = 4, 3
 """Where one unit may be drawn oftener than so, grids are coarser, by so many halvings at most."""
@@ -504,7 +493,7 @@ def engines_of(
         ends = float_below(at), float_above(at)
         alike = same_in_both_directions(event, neighbors)
         known = [
-            curve_of(event, direction=direction, neighbors=neighbors, quick=quick)
+            base.curve_of(event, direction=direction, neighbors=neighbors, quick=quick)
             for direction in (_DIRECTIONS[:1] if alike else _DIRECTIONS)
         ]
 
@@ -529,7 +518,7 @@ def engines_of(
         ask = contour.epsilon_of if measure == "epsilon" else contour.delta_of
         return ask(flat, at, neighbors=neighbors)
 
-    if not isinstance(event, Composed) or only_gaussian(event):
+    if not isinstance(event, Composed) or base.only_gaussian(event):
         yield "closed form", closed, "the profile of the event: Zhu, Dong, Wang 2022"
     yield "contour quadrature", quadrature, "docs/proofs/contour.md"
 

@@ -17,18 +17,8 @@ from unacorda.accounting.prices import pure_epsilon
 from unacorda.accounting.rules.base import with_parts
 from unacorda.checks import exact
 from unacorda.errors import UnsupportedEvent
+from unacorda.privacy import events
 from unacorda.privacy.estimates import Interval
-from unacorda.privacy.events import (
-    Approximate,
-    Composed,
-    Event,
-    NegativeBinomialTries,
-    PoissonTries,
-    Pure,
-    RandomizedResponse,
-    Repeated,
-    Shuffled,
-)
 from unacorda.privacy.neighbors import Neighbors, ReplaceOne
 
 _FEW, _MANY = 200, (6, 12, 25, 50, 100, 200, 400)
@@ -37,20 +27,20 @@ _FAINT = 1e-16
 """A smaller delta of binary answers is known better as one of pure reports."""
 
 
-def shuffled_parts(event: Event) -> int:
+def shuffled_parts(event: events.Event) -> int:
     """How many shuffled releases are composed in the event, not looking inside samples."""
     match event:
-        case Repeated(event=one, count=count):
+        case events.Repeated(event=one, count=count):
             return shuffled_parts(one) * count
-        case Composed(parts=parts):
+        case events.Composed(parts=parts):
             return sum(shuffled_parts(part) for part in parts)
-        case Shuffled():
+        case events.Shuffled():
             return 1
         case _:
             return 0
 
 
-def delta_of_shuffled_event(event: Shuffled, *, epsilon: float) -> Interval:
+def delta_of_shuffled_event(event: events.Shuffled, *, epsilon: float) -> Interval:
     """Delta of one shuffled release, under replacement; the lower end is 0 where none is known.
 
     Raises UnsupportedEvent where the local report is not pure.
@@ -68,7 +58,7 @@ def delta_of_shuffled_event(event: Shuffled, *, epsilon: float) -> Interval:
     return Interval(min(lower, upper), upper)
 
 
-def epsilon_of_shuffled_event(event: Shuffled, *, delta: Fraction) -> Interval:
+def epsilon_of_shuffled_event(event: events.Shuffled, *, delta: Fraction) -> Interval:
     """Epsilon, at `delta`, of one shuffled release, under replacement.
 
     Bound       both.
@@ -83,9 +73,9 @@ def epsilon_of_shuffled_event(event: Shuffled, *, delta: Fraction) -> Interval:
     return Interval(min(lower, upper), upper)
 
 
-def _upper_delta(event: Shuffled, local: float, epsilon: float) -> float:
+def _upper_delta(event: events.Shuffled, local: float, epsilon: float) -> float:
     report, count = event.event, event.count
-    if isinstance(report, RandomizedResponse):
+    if isinstance(report, events.RandomizedResponse):
         own = exact("epsilon", report.epsilon)
         found = delta_of_shuffled_response(
             own, categories=report.categories, count=count, epsilon=epsilon
@@ -96,13 +86,13 @@ def _upper_delta(event: Shuffled, local: float, epsilon: float) -> float:
     return delta_of_shuffled_reports(local, distance=farthest, count=count, epsilon=epsilon)
 
 
-def _lower_delta(event: Shuffled, epsilon: float) -> float:
+def _lower_delta(event: events.Shuffled, epsilon: float) -> float:
     """Of a pure report the largest one of randomized response, by numbers of categories."""
     report = event.event
     match report:
-        case RandomizedResponse():
+        case events.RandomizedResponse():
             categories = [report.categories]
-        case Pure():
+        case events.Pure():
             few = event.count < _FEW * math.exp(min(float(report.epsilon), 700.0))
             categories = [2, 3, *(_MANY if few else ())]
         case _:
@@ -114,36 +104,36 @@ def _lower_delta(event: Shuffled, epsilon: float) -> float:
     )
 
 
-def without_shuffling(event: Event, *, delta: Fraction) -> Event:
+def without_shuffling(event: events.Event, *, delta: Fraction) -> events.Event:
     """The event with each shuffled release as Approximate at `delta`, or as its plain reports.
 
     Bound       upper: what satisfies the argument satisfies the result.
     Source      epsilon_of_shuffled_event; post-processing where delta is 0 or reports not pure.
     """
     match event:
-        case Repeated() | Composed():
+        case events.Repeated() | events.Composed():
             return with_parts(event, lambda part: without_shuffling(part, delta=delta))
-        case Shuffled(event=one):
+        case events.Shuffled(event=one):
             if not delta or pure_epsilon(one, neighbors=ReplaceOne) is None:
                 return one
             epsilon = epsilon_of_shuffled_event(event, delta=delta).upper
-            return Approximate(epsilon=epsilon, delta=delta)
+            return events.Approximate(epsilon=epsilon, delta=delta)
         case _:
             return event
 
 
-def pure_selections(event: Event, neighbors: Neighbors) -> Event:
+def pure_selections(event: events.Event, neighbors: Neighbors) -> events.Event:
     """The best of many runs, where these are pure, as Pure events.
 
     Bound       upper.
     Source      pure_epsilon.
     """
     match event:
-        case Repeated() | Composed():
+        case events.Repeated() | events.Composed():
             return with_parts(event, lambda part: pure_selections(part, neighbors))
-        case NegativeBinomialTries() | PoissonTries():
+        case events.NegativeBinomialTries() | events.PoissonTries():
             epsilon = pure_epsilon(event, neighbors=neighbors)
-            return event if epsilon is None else Pure(epsilon=Fraction(epsilon))
+            return event if epsilon is None else events.Pure(epsilon=Fraction(epsilon))
         case _:
             return event
 

@@ -21,13 +21,7 @@ from unacorda.accounting.contour.sampled_gaussian import sampled_gaussian
 from unacorda.accounting.contour.series import UNIT, Floats
 from unacorda.accounting.laws import Edged, Finite, Law, Normal, TooExtreme
 from unacorda.accounting.profiles.boxes import Box, box, choose, hull
-from unacorda.accounting.rules.base import (
-    Direction,
-    counted,
-    law_of,
-    under_replacement,
-    units_replaced,
-)
+from unacorda.accounting.rules import base
 from unacorda.checks import exact
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy.enclosure import context, mpf
@@ -58,8 +52,8 @@ def flatten(
     """
     counts: dict[Event, int] = {}
     for event, count in composition:
-        for alone, times in counted(event):
-            one = _plain(units_replaced(alone, neighbors), neighbors)
+        for alone, times in base.counted(event):
+            one = _plain(base.units_replaced(alone, neighbors), neighbors)
             if isinstance(one, _COMPOSITION):
                 for inner, many in flatten([(one, times * count)], neighbors=neighbors):
                     counts[inner] = counts.get(inner, 0) + many
@@ -79,7 +73,7 @@ def _plain(event: Event, neighbors: Neighbors) -> Event:
             return inner
         if rate == 1:
             with contextlib.suppress(UnsupportedEvent):
-                return under_replacement(inner)
+                return base.under_replacement(inner)
         return PoissonSampled(event=inner, rate=event.rate)
     return event
 
@@ -87,7 +81,7 @@ def _plain(event: Event, neighbors: Neighbors) -> Event:
 def parts_of(
     events: Sequence[tuple[Event, int]],
     *,
-    direction: Direction,
+    direction: base.Direction,
     log_delta: float,
     neighbors: Neighbors = AddRemove,
 ) -> Parts | None:
@@ -178,7 +172,7 @@ class _Maker:
     def _law(self, event: Event) -> Law | None:
         # what has a probability below e^-far is left out
         far = max(-self.log_delta, 0.0) + math.log(self.steps) + 44.0
-        return law_of(event, reach=math.ceil(math.sqrt(2 * far)))
+        return base.law_of(event, reach=math.ceil(math.sqrt(2 * far)))
 
     def _add(self, factor: Factor | None) -> None:
         if factor is None:

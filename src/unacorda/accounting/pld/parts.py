@@ -34,22 +34,8 @@ from unacorda.accounting.rules.base import Direction, curve_of, law_of, rules_of
 from unacorda.accounting.rules.base import Profile as Asked
 from unacorda.checks import exact
 from unacorda.errors import UnsupportedEvent
+from unacorda.privacy import events
 from unacorda.privacy.enclosure import float_down, mpf
-from unacorda.privacy.events import (
-    Composed,
-    Event,
-    Gaussian,
-    NegativeBinomialTries,
-    PoissonSampled,
-    PoissonTries,
-    Pure,
-    RandomAllocation,
-    RandomizedResponse,
-    Repeated,
-    Shuffled,
-    ZeroConcentrated,
-    compose,
-)
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
 _FEW_KINDS = 64
@@ -58,7 +44,7 @@ _ORDERS = tuple(1 + 2.0 ** (k / 2) for k in range(-8, 27))
 
 
 def parts_of(
-    event: Event, *, direction: Direction, neighbors: Neighbors, quick: bool = False
+    event: events.Event, *, direction: Direction, neighbors: Neighbors, quick: bool = False
 ) -> tuple[Part, ...]:
     """The parts of an event, compositions opened.
 
@@ -74,10 +60,10 @@ def parts_of(
     """
     found: list[Part] = []
     mu_squared, rho, rest = Fraction(0), Fraction(0), Fraction(1)
-    others: list[Event] = []
+    others: list[events.Event] = []
     flat = flatten([(event, 1)], neighbors=neighbors)
     for one, count in flat:
-        if isinstance(one, Gaussian):
+        if isinstance(one, events.Gaussian):
             mu_squared += count / exact("noise_multiplier", one.noise_multiplier) ** 2
             continue
         if len(flat) <= _FEW_KINDS and (curve := _on_three_points(one)) is not None:
@@ -100,14 +86,14 @@ def parts_of(
                 continue
             curve = curve_of_any(one, direction=direction, neighbors=neighbors)
         except UnsupportedEvent:
-            others.append(compose([one], count=count))
+            others.append(events.compose([one], count=count))
             continue
         cost = rules_of(one).concentrated(one)
         if cost is None:
             found.append(Part(curve, curve.attained or curve, count))
             continue
         rho += count * cost
-        mass = exact("delta", one.delta) if isinstance(one, ZeroConcentrated) else 0
+        mass = exact("delta", one.delta) if isinstance(one, events.ZeroConcentrated) else 0
         # rational powers grow with the count: beyond some the mass is rounded up
         rest *= (1 - mass) ** count if count < 1000 else max(1 - mass * count, Fraction(0))
         found.append(Part(None, curve.attained or curve, count))
@@ -117,12 +103,12 @@ def parts_of(
     if rho or rest < 1:
         found.append(Part(curves.zero_concentrated(rho, 1 - rest), None, 1))
     if others:
-        profile = _by_renyi(compose(others), neighbors)
+        profile = _by_renyi(events.compose(others), neighbors)
         found.append(Part(laid_down(profile, profile, attained=curves.nothing()), None, 1))
     return tuple(found)
 
 
-def _on_three_points(event: Event) -> PrivacyProfile | None:
+def _on_three_points(event: events.Event) -> PrivacyProfile | None:
     with contextlib.suppress(TooExtreme):
         law = law_of(event, reach=0)
         if isinstance(law, Finite) and law.on_three_points:
@@ -131,7 +117,9 @@ def _on_three_points(event: Event) -> PrivacyProfile | None:
 
 
 @functools.lru_cache(maxsize=64)
-def curve_of_any(event: Event, *, direction: Direction, neighbors: Neighbors) -> PrivacyProfile:
+def curve_of_any(
+    event: events.Event, *, direction: Direction, neighbors: Neighbors
+) -> PrivacyProfile:
     """The profile of one direction of any event, compositions and what is made of them included.
 
     Raises UnsupportedEvent where no theorem here gives one.
@@ -142,17 +130,17 @@ def curve_of_any(event: Event, *, direction: Direction, neighbors: Neighbors) ->
     if direction == "add" and same_in_both_directions(event, neighbors):
         return curve_of_any(event, direction="remove", neighbors=neighbors)
     match event:
-        case Repeated() | Composed():
+        case events.Repeated() | events.Composed():
             return curve_of_sum(parts_of(event, direction=direction, neighbors=neighbors))
-        case NegativeBinomialTries() | PoissonTries():
+        case events.NegativeBinomialTries() | events.PoissonTries():
             return _selected(event, direction, neighbors)
-        case Shuffled() if neighbors is AddRemove:
+        case events.Shuffled() if neighbors is AddRemove:
             raise UnsupportedEvent(
                 event, kind="a privacy profile", try_instead="Shuffling keeps the number of units."
             )
-        case Shuffled():
+        case events.Shuffled():
             return curve_of_shuffled(event)
-        case PoissonSampled() | RandomAllocation() if neighbors is ReplaceOne:
+        case events.PoissonSampled() | events.RandomAllocation() if neighbors is ReplaceOne:
             curve = curve_of(event, direction=direction, neighbors=neighbors, inside=_inside)
             if curve.atomic:
                 return curve
@@ -162,7 +150,7 @@ def curve_of_any(event: Event, *, direction: Direction, neighbors: Neighbors) ->
             return curve_of(event, direction=direction, neighbors=neighbors, inside=_inside)
 
 
-def _inside(event: Event, direction: Direction, neighbors: Neighbors) -> PrivacyProfile:
+def _inside(event: events.Event, direction: Direction, neighbors: Neighbors) -> PrivacyProfile:
     return curve_of_any(event, direction=direction, neighbors=neighbors)
 
 
@@ -171,7 +159,9 @@ def _upper(curve: PrivacyProfile) -> Profile:
 
 
 def _selected(
-    event: NegativeBinomialTries | PoissonTries, direction: Direction, neighbors: Neighbors
+    event: events.NegativeBinomialTries | events.PoissonTries,
+    direction: Direction,
+    neighbors: Neighbors,
 ) -> PrivacyProfile:
     """The best of many runs; raises UnsupportedEvent where one run has no profile."""
     ways: tuple[Direction, Direction] = ("remove", "add")
@@ -184,10 +174,12 @@ def _selected(
 
 
 @functools.lru_cache(maxsize=16)
-def _curve_of_run(event: Event, direction: Direction, neighbors: Neighbors) -> PrivacyProfile:
+def _curve_of_run(
+    event: events.Event, direction: Direction, neighbors: Neighbors
+) -> PrivacyProfile:
     """The curve of one run, by contour quadrature where grids are too coarse for many steps."""
     curve = curve_of_any(event, direction=direction, neighbors=neighbors)
-    if not isinstance(event, Repeated | Composed):
+    if not isinstance(event, events.Repeated | events.Composed):
         return curve
     flat = flatten([(event, 1)], neighbors=neighbors)
 
@@ -201,7 +193,7 @@ def _curve_of_run(event: Event, direction: Direction, neighbors: Neighbors) -> P
         return curve
 
 
-def _by_renyi(event: Event, neighbors: Neighbors) -> Profile:
+def _by_renyi(event: events.Event, neighbors: Neighbors) -> Profile:
     """What Renyi divergences say of both directions; UnsupportedEvent where there are none."""
     mass, rest = without_mass(event, neighbors)
     found = [renyi(rest, alpha=order, neighbors=neighbors) for order in _ORDERS]
@@ -212,7 +204,7 @@ def _by_renyi(event: Event, neighbors: Neighbors) -> Profile:
     return lambda epsilon: failed + profile(epsilon)
 
 
-def same_in_both_directions(event: Event, neighbors: Neighbors) -> bool:
+def same_in_both_directions(event: events.Event, neighbors: Neighbors) -> bool:
     """Whether it is known that removing and adding a unit have the same profile.
 
     Bound       none: False where it is not known.
@@ -242,7 +234,7 @@ _MOST = 10**7
 _LARGEST_EPSILON = 30
 
 
-def curve_of_shuffled(event: Shuffled) -> PrivacyProfile:
+def curve_of_shuffled(event: events.Shuffled) -> PrivacyProfile:
     """The curve of shuffled reports, under replacement, which is the same in both directions.
 
     Raises UnsupportedEvent where the local report is not pure.
@@ -271,15 +263,17 @@ def curve_of_shuffled(event: Shuffled) -> PrivacyProfile:
     return laid_down(profile, profile, attained=_attained(event), places=nodes.tolist())
 
 
-def _attained(event: Shuffled) -> PrivacyProfile:
+def _attained(event: events.Shuffled) -> PrivacyProfile:
     report, others = event.event, event.count - 1
-    if not isinstance(report, Pure | RandomizedResponse) or others >= _MOST:
+    if not isinstance(report, events.Pure | events.RandomizedResponse) or others >= _MOST:
         return nothing()
     local = float_down(mpf(exact("epsilon", report.epsilon)))
     if local > _LARGEST_EPSILON:
         return nothing()
     grown = math.exp(local)
-    categories = report.categories if isinstance(report, RandomizedResponse) else 2 + (grown > 2)
+    categories = (
+        report.categories if isinstance(report, events.RandomizedResponse) else 2 + (grown > 2)
+    )
     each = 1 / (grown + categories - 1)
     if categories == 2:
         law, adds = CountLaw.binomial(others, each, reach=_REACH), [grown * each, each]

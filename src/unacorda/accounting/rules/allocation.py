@@ -22,19 +22,7 @@ from unacorda.accounting.profiles.allocated import AllocationPair, Tails, alloca
 from unacorda.accounting.profiles.amplified import two_steps
 from unacorda.accounting.profiles.curves import PrivacyProfile
 from unacorda.accounting.profiles.draws import location_family
-from unacorda.accounting.rules.base import (
-    CurveOf,
-    Profile,
-    Rules,
-    dominated,
-    finite_loss,
-    plain,
-    renyi_of_event,
-    rules_for,
-    rules_of,
-    under_replacement,
-    without_mass,
-)
+from unacorda.accounting.rules import base
 from unacorda.accounting.rules.composition import squared_mu
 from unacorda.accounting.rules.sampling import renyi_of_replaced
 from unacorda.errors import UnsupportedEvent
@@ -43,8 +31,8 @@ from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 from unacorda.privacy.rounding import float_above, root_down
 
 
-@rules_for(RandomAllocation)
-class AllocationRules(Rules[RandomAllocation]):
+@base.rules_for(RandomAllocation)
+class AllocationRules(base.Rules[RandomAllocation]):
     """One use exactly, by the average of the steps' ratios; several as one allocation for each."""
 
     symmetric_if_replaced = sampled = one_unit = slow_moments = True
@@ -55,7 +43,7 @@ class AllocationRules(Rules[RandomAllocation]):
         return (event.event,)
 
     def plain(self, event: RandomAllocation) -> Event:
-        one = plain(event.event)
+        one = base.plain(event.event)
         if event.uses == event.steps:
             return _in_every_step(one, event.uses)
         return event if one is event.event else replace(event, event=one)
@@ -63,7 +51,7 @@ class AllocationRules(Rules[RandomAllocation]):
     def below(self, event: RandomAllocation, neighbors: Neighbors) -> Event | None:
         return (
             super().below(event, neighbors)
-            if dominated(event.event, AddRemove) == event.event
+            if base.dominated(event.event, AddRemove) == event.event
             else None
         )
 
@@ -71,8 +59,8 @@ class AllocationRules(Rules[RandomAllocation]):
         """One allocation for each use, to a share of the steps of its own."""
         short, longer = divmod(event.steps, event.uses)
         if event.uses in (1, event.steps):
-            return plain(event)
-        one = plain(event.event)
+            return base.plain(event)
+        one = base.plain(event.event)
         parts: list[Event] = []
         for share, count in ((short, event.uses - longer), (short + 1, longer)):
             if count and share == 1:
@@ -81,7 +69,9 @@ class AllocationRules(Rules[RandomAllocation]):
                 parts.append(compose([one.randomly_allocated(steps=share)], count=count))
         return compose(parts)
 
-    def apart(self, event: RandomAllocation, asked: Profile) -> tuple[Event, PrivacyProfile] | None:
+    def apart(
+        self, event: RandomAllocation, asked: base.Profile
+    ) -> tuple[Event, PrivacyProfile] | None:
         if event.uses in (1, event.steps):
             return None
         return self.split(event), _attained(event, asked)
@@ -89,31 +79,31 @@ class AllocationRules(Rules[RandomAllocation]):
     def without_mass(self, event: RandomAllocation, neighbors: Neighbors) -> tuple[Fraction, Event]:
         # steps that fail beside the unit's own leave fewer to hide among: no amplification
         used = compose([event.event], count=event.uses)
-        mass, rest = without_mass(used, neighbors)
+        mass, rest = base.without_mass(used, neighbors)
         return (mass, rest) if mass else (Fraction(0), event)
 
     def renyi(self, event: RandomAllocation, alpha: Fraction, neighbors: Neighbors) -> Fraction:
         if event.uses > 1 or event.steps == event.uses:
-            return renyi_of_event(self.split(event), alpha, neighbors)
+            return base.renyi_of_event(self.split(event), alpha, neighbors)
         if neighbors is ReplaceOne:
             one_step = functools.partial(_divergence, event.event, event.steps)
             return renyi_of_replaced(event.event, alpha, one_step)
         return _divergence(event.event, event.steps, alpha)
 
     def rho(self, event: RandomAllocation, neighbors: Neighbors) -> Fraction:
-        one = under_replacement(event.event) if neighbors is ReplaceOne else event.event
-        return rules_of(one).rho(one, neighbors) * event.uses
+        one = base.under_replacement(event.event) if neighbors is ReplaceOne else event.event
+        return base.rules_of(one).rho(one, neighbors) * event.uses
 
     def finite_loss(self, event: RandomAllocation, neighbors: Neighbors) -> FiniteLoss | None:
-        alone = finite_loss(event.event, AddRemove)
+        alone = base.finite_loss(event.event, AddRemove)
         if alone is None or (alone.mass and neighbors is ReplaceOne):
             return None
         times = 2 * event.uses if neighbors is ReplaceOne else event.uses
         return composed_loss([(alone, times)])._replace(attained=False)
 
-    def curve(self, event: RandomAllocation, asked: Profile) -> PrivacyProfile:
+    def curve(self, event: RandomAllocation, asked: base.Profile) -> PrivacyProfile:
         if event.uses == event.steps:
-            return asked.of(plain(event))
+            return asked.of(base.plain(event))
         if event.uses == 1 and asked.neighbors is not ReplaceOne:
             pair = _pair(event, opposite=False)
             tails = _tails(event.event, event.steps, asked.neighbors, asked.inside)
@@ -128,7 +118,7 @@ class AllocationRules(Rules[RandomAllocation]):
         )
 
 
-def _attained(event: RandomAllocation, asked: Profile) -> PrivacyProfile:
+def _attained(event: RandomAllocation, asked: base.Profile) -> PrivacyProfile:
     """The profile of one pair, by sums of one statistic; of no loss where none is known."""
     pair = _pair(event, opposite=asked.neighbors is ReplaceOne)
     return curves.nothing() if pair is None else pair.profile(remove=asked.remove)
@@ -153,24 +143,24 @@ def _in_every_step(event: Event, count: int) -> Event:
 
 
 @functools.lru_cache(maxsize=8)
-def _tails(event: Event, steps: int, neighbors: Neighbors, inside: CurveOf | None) -> Tails:
+def _tails(event: Event, steps: int, neighbors: Neighbors, inside: base.CurveOf | None) -> Tails:
     """Remembered: they hold large tables."""
-    return Tails.of(*Profile(neighbors=neighbors, inside=inside).both(event), steps)
+    return Tails.of(*base.Profile(neighbors=neighbors, inside=inside).both(event), steps)
 
 
 @functools.lru_cache(maxsize=8192)
 def _divergence(event: Event, steps: int, alpha: Fraction) -> Fraction:
     """Under add/remove: one of `steps` steps, the larger of both directions."""
-    whole = renyi_of_event(event, alpha, AddRemove)
+    whole = base.renyi_of_event(event, alpha, AddRemove)
     if alpha > LARGEST_ORDER:
         return whole
     removed = renyi_removed(lambda a: _moments(event, steps, a)[a], alpha=alpha)
     transform = _transform(event, steps)
     if transform is None:
-        added = renyi_of_event(event, 1 + (alpha - 1) / steps, AddRemove)
+        added = base.renyi_of_event(event, 1 + (alpha - 1) / steps, AddRemove)
     else:
         added = Fraction(
-            renyi_added(transform, lambda a: renyi_of_event(event, a, AddRemove), alpha=alpha)
+            renyi_added(transform, lambda a: base.renyi_of_event(event, a, AddRemove), alpha=alpha)
         )
     return min(whole, max(Fraction(removed), added))
 
@@ -183,7 +173,7 @@ def _moments(event: Event, steps: int, order: int) -> list[Any]:
 @functools.lru_cache(maxsize=64)
 def _moments_up_to(event: Event, steps: int, largest: int) -> list[Any]:
     return whole_moments(
-        lambda n: float_above(renyi_of_event(event, Fraction(n), AddRemove)),
+        lambda n: float_above(base.renyi_of_event(event, Fraction(n), AddRemove)),
         steps=steps,
         largest=largest,
     )
@@ -192,7 +182,7 @@ def _moments_up_to(event: Event, steps: int, largest: int) -> list[Any]:
 @functools.lru_cache(maxsize=16)
 def _transform(event: Event, steps: int) -> LaplaceTransform | None:
     try:
-        forward, backward = Profile().both(event)
+        forward, backward = base.Profile().both(event)
     except UnsupportedEvent:
         return None
     return LaplaceTransform.of(forward, backward, steps)

@@ -13,21 +13,7 @@ from unacorda.accounting.divergences.finite import FiniteLoss, composed_loss
 from unacorda.accounting.laws import Law, both, repeated
 from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.curves import PrivacyProfile
-from unacorda.accounting.rules.base import (
-    Profile,
-    Rules,
-    curve_by_caller,
-    finite_loss,
-    law_of,
-    plain,
-    renyi_of_event,
-    rules_for,
-    rules_of,
-    under_replacement,
-    units_replaced,
-    with_parts,
-    without_mass,
-)
+from unacorda.accounting.rules import base
 from unacorda.checks import exact
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy.conversions import delta_of_independent_failures
@@ -39,8 +25,8 @@ Composition: TypeAlias = Repeated | Composed
 _Cost = TypeVar("_Cost", PureDP, ZCDP, GDP, RenyiDP, Fraction)
 
 
-@rules_for(Repeated, Composed)
-class CompositionRules(Rules[Composition]):
+@base.rules_for(Repeated, Composed)
+class CompositionRules(base.Rules[Composition]):
     """The parts of a composition with their counts, each by its own rules."""
 
     theorem = "a composition of its own"
@@ -50,17 +36,17 @@ class CompositionRules(Rules[Composition]):
         return event.parts if isinstance(event, Composed) else (event.event,)
 
     def replaced(self, event: Composition, units: int) -> Event:
-        return with_parts(event, lambda part: under_replacement(part, units=units))
+        return base.with_parts(event, lambda part: base.under_replacement(part, units=units))
 
     def of_both_units(self, event: Composition) -> Event:
-        return with_parts(event, lambda part: units_replaced(part, ReplaceOne))
+        return base.with_parts(event, lambda part: base.units_replaced(part, ReplaceOne))
 
     def plain(self, event: Composition) -> Event:
-        return with_parts(event, plain)
+        return base.with_parts(event, base.plain)
 
     def below(self, event: Composition, neighbors: Neighbors) -> Event | None:
         parts = self.inside(event)
-        others = [rules_of(part).below(part, neighbors) for part in parts]
+        others = [base.rules_of(part).below(part, neighbors) for part in parts]
         if all(other is part for other, part in zip(others, parts, strict=True)):
             return event
         known = [other for other in others if other is not None]
@@ -68,10 +54,10 @@ class CompositionRules(Rules[Composition]):
         return compose(known, count=count) if known else None  # what is left out costs 0 or more
 
     def doubles(self, event: Composition) -> bool:
-        return all(rules_of(part).doubles(part) for part in self.inside(event))
+        return all(base.rules_of(part).doubles(part) for part in self.inside(event))
 
     def without_mass(self, event: Composition, neighbors: Neighbors) -> tuple[Fraction, Event]:
-        found = [without_mass(part, neighbors) for part in self.inside(event)]
+        found = [base.without_mass(part, neighbors) for part in self.inside(event)]
         count = event.count if isinstance(event, Repeated) else 1
         masses = [mass for mass, _ in found if mass]
         whole = Fraction(0)
@@ -87,45 +73,47 @@ class CompositionRules(Rules[Composition]):
             return None
 
     def pure_price(self, event: Composition) -> PureDP:
-        return _sum(event, lambda part: rules_of(part).pure_price(part), PureDP(0))
+        return _sum(event, lambda part: base.rules_of(part).pure_price(part), PureDP(0))
 
     def zcdp(self, event: Composition) -> ZCDP:
-        return _sum(event, lambda part: rules_of(part).zcdp(part), ZCDP(0))
+        return _sum(event, lambda part: base.rules_of(part).zcdp(part), ZCDP(0))
 
     def gdp(self, event: Composition, *, fine: bool) -> GDP:
-        return _sum(event, lambda part: rules_of(part).gdp(part, fine=fine), GDP(0))
+        return _sum(event, lambda part: base.rules_of(part).gdp(part, fine=fine), GDP(0))
 
     def renyi_price(self, event: Composition, order: Fraction) -> RenyiDP:
-        return _sum(event, lambda part: rules_of(part).renyi_price(part, order), RenyiDP(order, 0))
+        return _sum(
+            event, lambda part: base.rules_of(part).renyi_price(part, order), RenyiDP(order, 0)
+        )
 
     def renyi(self, event: Composition, alpha: Fraction, neighbors: Neighbors) -> Fraction:
-        return _sum(event, lambda part: renyi_of_event(part, alpha, neighbors), Fraction(0))
+        return _sum(event, lambda part: base.renyi_of_event(part, alpha, neighbors), Fraction(0))
 
     def rho(self, event: Composition, neighbors: Neighbors) -> Fraction:
-        return _sum(event, lambda part: rules_of(part).rho(part, neighbors), Fraction(0))
+        return _sum(event, lambda part: base.rules_of(part).rho(part, neighbors), Fraction(0))
 
     def finite_loss(self, event: Composition, neighbors: Neighbors) -> FiniteLoss | None:
         known = []
         for part in self.inside(event):
-            if (found := finite_loss(part, neighbors)) is None:
+            if (found := base.finite_loss(part, neighbors)) is None:
                 return None
             known.append((found, event.count if isinstance(event, Repeated) else 1))
         return composed_loss(known)
 
-    def curve(self, event: Composition, asked: Profile) -> PrivacyProfile:
+    def curve(self, event: Composition, asked: base.Profile) -> PrivacyProfile:
         square = squared_mu(event)
         if square is not None:
             return curves.gaussian(square)
         if isinstance(event, Repeated):
-            several = rules_of(event.event).together(
+            several = base.rules_of(event.event).together(
                 event.event, event.count, [(event.event, event.count)], asked
             )
             if several is not None and [times for _, times in several.above] == [1]:
                 return several.above[0][0]
-        return curve_by_caller(event, asked)
+        return base.curve_by_caller(event, asked)
 
     def law(self, event: Composition, *, reach: int) -> Law | None:
-        found = (law_of(part, reach=reach) for part in self.inside(event))
+        found = (base.law_of(part, reach=reach) for part in self.inside(event))
         if isinstance(event, Repeated):
             return repeated(next(found), event.count)
         return functools.reduce(both, found)

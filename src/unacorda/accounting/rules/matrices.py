@@ -19,59 +19,44 @@ from unacorda.accounting.matrices import (
     squared_tree_sensitivity,
 )
 from unacorda.accounting.profiles.curves import PrivacyProfile
-from unacorda.accounting.rules.base import (
-    Profile,
-    Rules,
-    renyi_of_event,
-    rules_for,
-    rules_of,
-    under_replacement,
-)
+from unacorda.accounting.rules import base
 from unacorda.checks import Number, exact
 from unacorda.errors import UnsupportedEvent
-from unacorda.privacy.events import (
-    CyclicPoissonSampled,
-    Event,
-    Gaussian,
-    MatrixFactorization,
-    Pure,
-    TreeAggregation,
-    compose,
-)
+from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, ZCDP, RenyiDP
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 from unacorda.privacy.rounding import root_down, root_up
 
-_E = TypeVar("_E", MatrixFactorization, TreeAggregation, CyclicPoissonSampled)
-_Steps = TypeVar("_Steps", MatrixFactorization, TreeAggregation)
+_E = TypeVar("_E", events.MatrixFactorization, events.TreeAggregation, events.CyclicPoissonSampled)
+_Steps = TypeVar("_Steps", events.MatrixFactorization, events.TreeAggregation)
 
 
-class _PlainRules(Rules[_E]):
+class _PlainRules(base.Rules[_E]):
     """All costs are those of the plain event."""
 
     def zcdp(self, event: _E) -> ZCDP:
         whole = self.plain(event)
-        return rules_of(whole).zcdp(whole)
+        return base.rules_of(whole).zcdp(whole)
 
     def gdp(self, event: _E, *, fine: bool) -> GDP:
         whole = self.plain(event)
-        return rules_of(whole).gdp(whole, fine=fine)
+        return base.rules_of(whole).gdp(whole, fine=fine)
 
     def renyi_price(self, event: _E, order: Fraction) -> RenyiDP:
         whole = self.plain(event)
-        return rules_of(whole).renyi_price(whole, order)
+        return base.rules_of(whole).renyi_price(whole, order)
 
     def renyi(self, event: _E, alpha: Fraction, neighbors: Neighbors) -> Fraction:
-        return renyi_of_event(self._under(event, neighbors), alpha, neighbors)
+        return base.renyi_of_event(self._under(event, neighbors), alpha, neighbors)
 
     def rho(self, event: _E, neighbors: Neighbors) -> Fraction:
         whole = self._under(event, neighbors)
-        return rules_of(whole).rho(whole, neighbors)
+        return base.rules_of(whole).rho(whole, neighbors)
 
-    def curve(self, event: _E, asked: Profile) -> PrivacyProfile:
+    def curve(self, event: _E, asked: base.Profile) -> PrivacyProfile:
         return asked.of(self._under(event, asked.neighbors))
 
-    def _under(self, event: _E, neighbors: Neighbors) -> Event:
+    def _under(self, event: _E, neighbors: Neighbors) -> events.Event:
         """The plain event under a relation, its own numbers read as add/remove."""
         return self.of_both_units(event) if neighbors is ReplaceOne else self.plain(event)
 
@@ -91,60 +76,60 @@ class _StepsRules(_PlainRules[_Steps]):
     def move(self, event: _Steps) -> Fraction:
         """The square of a distance by which some unit moves what is released."""
 
-    def plain(self, event: _Steps) -> Event:
+    def plain(self, event: _Steps) -> events.Event:
         return _gaussian_above(event.noise_multiplier, self.sensitivity(event))
 
-    def replaced(self, event: _Steps, units: int) -> Event:
-        return under_replacement(self.plain(event), units=units)
+    def replaced(self, event: _Steps, units: int) -> events.Event:
+        return base.under_replacement(self.plain(event), units=units)
 
-    def of_both_units(self, event: _Steps) -> Event:
+    def of_both_units(self, event: _Steps) -> events.Event:
         return self.replaced(event, 1)
 
-    def below(self, event: _Steps, neighbors: Neighbors) -> Event:
+    def below(self, event: _Steps, neighbors: Neighbors) -> events.Event:
         pair = _gaussian_below(event.noise_multiplier, self.move(event))
-        return under_replacement(pair) if neighbors is ReplaceOne else pair
+        return base.under_replacement(pair) if neighbors is ReplaceOne else pair
 
     def doubles(self, event: _Steps) -> bool:
         return self.plain(event) == self.below(event, AddRemove)
 
 
-@rules_for(MatrixFactorization)
-class MatrixRules(_StepsRules[MatrixFactorization]):
+@base.rules_for(events.MatrixFactorization)
+class MatrixRules(_StepsRules[events.MatrixFactorization]):
     """Steps through an encoder."""
 
-    def sensitivity(self, event: MatrixFactorization) -> Fraction:
+    def sensitivity(self, event: events.MatrixFactorization) -> Fraction:
         return squared_sensitivity(event)
 
-    def move(self, event: MatrixFactorization) -> Fraction:
+    def move(self, event: events.MatrixFactorization) -> Fraction:
         return squared_move(event)
 
 
-@rules_for(TreeAggregation)
-class TreeRules(_StepsRules[TreeAggregation]):
+@base.rules_for(events.TreeAggregation)
+class TreeRules(_StepsRules[events.TreeAggregation]):
     """Steps as the leaves of a binary tree."""
 
-    def sensitivity(self, event: TreeAggregation) -> Fraction:
+    def sensitivity(self, event: events.TreeAggregation) -> Fraction:
         found = squared_tree_sensitivity(
             steps=event.steps, participations=event.participations, separation=event.separation
         )
         return Fraction(found)
 
-    def move(self, event: TreeAggregation) -> Fraction:
+    def move(self, event: events.TreeAggregation) -> Fraction:
         found = squared_tree_move(
             steps=event.steps, participations=event.participations, separation=event.separation
         )
         return Fraction(found)
 
 
-@rules_for(CyclicPoissonSampled)
-class CyclicRules(_PlainRules[CyclicPoissonSampled]):
+@base.rules_for(events.CyclicPoissonSampled)
+class CyclicRules(_PlainRules[events.CyclicPoissonSampled]):
     """One Poisson-sampled Gaussian for each column of a unit's group."""
 
     sampled = one_unit = True
     theorem = "Poisson samples of Gaussian noise, one for each turn of a unit's group"
     source = "Choquette-Choo, Ganesh et al. 2023, Thm. 4"
 
-    def plain(self, event: CyclicPoissonSampled) -> Event:
+    def plain(self, event: events.CyclicPoissonSampled) -> events.Event:
         one = event.event
         if (count := count_bands(one)) > one.separation:
             raise UnsupportedEvent(
@@ -153,7 +138,7 @@ class CyclicRules(_PlainRules[CyclicPoissonSampled]):
                 try_instead=f"Its encoder has {count} bands: use a separation of that.",
             )
         above, _ = group_columns(one)
-        return compose(
+        return events.compose(
             [
                 _gaussian_above(one.noise_multiplier, square).poisson_sampled(rate=event.rate)
                 * turns
@@ -161,13 +146,15 @@ class CyclicRules(_PlainRules[CyclicPoissonSampled]):
             ]
         )
 
-    def of_both_units(self, event: CyclicPoissonSampled) -> Event:
+    def of_both_units(self, event: events.CyclicPoissonSampled) -> events.Event:
         return event
 
-    def below(self, event: CyclicPoissonSampled, neighbors: Neighbors) -> Event | None:
+    def below(
+        self, event: events.CyclicPoissonSampled, neighbors: Neighbors
+    ) -> events.Event | None:
         """The unit is of one group and always gives the same."""
         _, below = group_columns(event.event)
-        pair = compose(
+        pair = events.compose(
             [
                 _gaussian_below(event.event.noise_multiplier, square).poisson_sampled(
                     rate=event.rate
@@ -176,26 +163,26 @@ class CyclicRules(_PlainRules[CyclicPoissonSampled]):
                 for square, turns in below or ((Fraction(0), 1),)
             ]
         )
-        return rules_of(pair).below(pair, neighbors)
+        return base.rules_of(pair).below(pair, neighbors)
 
-    def _under(self, event: CyclicPoissonSampled, neighbors: Neighbors) -> Event:
+    def _under(self, event: events.CyclicPoissonSampled, neighbors: Neighbors) -> events.Event:
         return self.plain(event)
 
 
-def _gaussian_above(sigma: Number, square: Fraction) -> Gaussian:
+def _gaussian_above(sigma: Number, square: Fraction) -> events.Gaussian:
     """The Gaussian of sigma / sqrt(square), rounded down; of nothing, a noise beyond all bounds."""
     own = exact("noise_multiplier", sigma)
-    return Gaussian(
+    return events.Gaussian(
         noise_multiplier=_root(own * own / square, root_down) if square else own * 10**15
     )
 
 
-def _gaussian_below(sigma: Number, square: Fraction) -> Gaussian | Pure:
+def _gaussian_below(sigma: Number, square: Fraction) -> events.Gaussian | events.Pure:
     """The Gaussian of sigma / sqrt(square), rounded up; of nothing, what costs nothing."""
     own = exact("noise_multiplier", sigma)
     if not square:
-        return Pure(epsilon=0)
-    return Gaussian(noise_multiplier=_root(own * own / square, root_up))
+        return events.Pure(epsilon=0)
+    return events.Gaussian(noise_multiplier=_root(own * own / square, root_up))
 
 
 def _root(square: Fraction, rounded: Callable[[Fraction], float]) -> Fraction:

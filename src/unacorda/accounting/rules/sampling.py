@@ -35,19 +35,7 @@ from unacorda.accounting.profiles import amplified, draws, noises
 from unacorda.accounting.profiles.amplified import two_steps
 from unacorda.accounting.profiles.curves import PrivacyProfile
 from unacorda.accounting.profiles.draws import location_family
-from unacorda.accounting.rules.base import (
-    Profile,
-    Rules,
-    curve_by_caller,
-    finite_loss,
-    pure_of,
-    renyi_of_event,
-    rules_for,
-    rules_of,
-    under_replacement,
-    units_replaced,
-    without_mass,
-)
+from unacorda.accounting.rules import base
 from unacorda.accounting.rules.composition import squared_mu
 from unacorda.accounting.rules.noise import noise_of, shares_of
 from unacorda.checks import exact
@@ -74,8 +62,8 @@ from unacorda.privacy.rounding import float_above, root_down
 _STRETCHES = [1 + Fraction(2) ** k for k in range(-4, 5)]
 
 
-@rules_for(PoissonSampled)
-class PoissonRules(Rules[PoissonSampled]):
+@base.rules_for(PoissonSampled)
+class PoissonRules(base.Rules[PoissonSampled]):
     """Numbers inside refer to adding or removing a unit, under every relation."""
 
     symmetric_if_replaced = sampled = one_unit = True
@@ -95,31 +83,31 @@ class PoissonRules(Rules[PoissonSampled]):
 
     def replaced(self, event: PoissonSampled, units: int) -> Event:
         if _rate(event) == 1:
-            return under_replacement(event.event, units=units)
+            return base.under_replacement(event.event, units=units)
         return super().replaced(event, units)
 
     def of_both_units(self, event: PoissonSampled) -> Event:
         if _rate(event) == 1:
             with contextlib.suppress(UnsupportedEvent):
-                return under_replacement(event.event)
+                return base.under_replacement(event.event)
         return event
 
     def below(self, event: PoissonSampled, neighbors: Neighbors) -> Event | None:
         if neighbors is ReplaceOne and _rate(event) == 1:
-            known = rules_of(event.event).doubles(event.event)
-            return units_replaced(event, neighbors) if known else None
+            known = base.rules_of(event.event).doubles(event.event)
+            return base.units_replaced(event, neighbors) if known else None
         return super().below(event, neighbors)
 
     def doubles(self, event: PoissonSampled) -> bool:
-        return rules_of(event.event).doubles(event.event)
+        return base.rules_of(event.event).doubles(event.event)
 
     def without_mass(self, event: PoissonSampled, neighbors: Neighbors) -> tuple[Fraction, Event]:
         rate = _rate(event)
-        mass, rest = without_mass(event.event, neighbors)
+        mass, rest = base.without_mass(event.event, neighbors)
         kept = PoissonSampled(event=rest, rate=event.rate)
         if not mass or neighbors is not ReplaceOne:
             return rate * mass, kept
-        pure = pure_of(kept, AddRemove)
+        pure = base.pure_of(kept, AddRemove)
         if pure is None:
             raise UnsupportedEvent(
                 event, kind="RenyiDP", try_instead="Ask with neighbors=unacorda.AddRemove."
@@ -140,13 +128,13 @@ class PoissonRules(Rules[PoissonSampled]):
         return _rho_of_sample(event, neighbors, replaced=neighbors is ReplaceOne)
 
     def finite_loss(self, event: PoissonSampled, neighbors: Neighbors) -> FiniteLoss | None:
-        alone = finite_loss(event.event, AddRemove)
+        alone = base.finite_loss(event.event, AddRemove)
         if alone is None:
             return None
         sampled = sampled_replaced_loss if neighbors is ReplaceOne else sampled_loss
         return sampled(alone, _rate(event))
 
-    def curve(self, event: PoissonSampled, asked: Profile) -> PrivacyProfile:
+    def curve(self, event: PoissonSampled, asked: base.Profile) -> PrivacyProfile:
         one, rate = event.event, _rate(event)
         if asked.neighbors is not ReplaceOne:
             sampled = amplified.poisson_sampled_add
@@ -157,13 +145,13 @@ class PoissonRules(Rules[PoissonSampled]):
             return noises.of_law(of_replaced_pure(exact("epsilon", one.epsilon), rate))
         forward, backward = asked.both(one, neighbors=AddRemove)
         reached = None
-        if not rules_of(one).opposite:
+        if not base.rules_of(one).opposite:
             reached = amplified.poisson_sampled_remove(forward.attained or forward, rate)
         return two_steps(forward, backward, rate, attained=reached)
 
 
-@rules_for(FixedSizeSampled)
-class FixedSizeRules(Rules[FixedSizeSampled]):
+@base.rules_for(FixedSizeSampled)
+class FixedSizeRules(base.Rules[FixedSizeSampled]):
     """Numbers inside refer to adding or removing a unit, and are read for replacing one."""
 
     symmetric_if_replaced = sampled = True
@@ -172,21 +160,21 @@ class FixedSizeRules(Rules[FixedSizeSampled]):
     source = "Balle, Barthe, Gaboardi 2018; Wang, Balle, Kasiviswanathan 2019"
 
     def below(self, event: FixedSizeSampled, neighbors: Neighbors) -> Event | None:
-        known = rules_of(event.event).doubles(event.event)
+        known = base.rules_of(event.event).doubles(event.event)
         return super().below(event, neighbors) if known else None
 
     def without_mass(self, event: FixedSizeSampled, neighbors: Neighbors) -> tuple[Fraction, Event]:
         # its numbers speak of add/remove: the mass is that of the event under replacement
-        moved = under_replacement(event.event)
-        mass, _ = without_mass(moved, neighbors)
-        _, rest = without_mass(event.event, neighbors)
+        moved = base.under_replacement(event.event)
+        mass, _ = base.without_mass(moved, neighbors)
+        _, rest = base.without_mass(event.event, neighbors)
         kept = FixedSizeSampled(event=rest, size=event.size, population=event.population)
         return _share(event) * mass, kept
 
     def renyi(self, event: FixedSizeSampled, alpha: Fraction, neighbors: Neighbors) -> Fraction:
-        one, rate = under_replacement(event.event), _share(event)
-        whole = renyi_of_event(one, alpha, ReplaceOne)
-        epsilon = pure_of(one, ReplaceOne)
+        one, rate = base.under_replacement(event.event), _share(event)
+        whole = base.renyi_of_event(one, alpha, ReplaceOne)
+        epsilon = base.pure_of(one, ReplaceOne)
         found = [float_above(whole)]
         if epsilon is not None:
             amplified_epsilon, _ = approx_dp_of_sample(epsilon, delta=0, rate=rate)
@@ -194,7 +182,7 @@ class FixedSizeRules(Rules[FixedSizeSampled]):
         if alpha <= LARGEST_ORDER:
             found.append(
                 renyi_of_fixed_size(
-                    lambda k: float_above(renyi_of_event(one, Fraction(k), ReplaceOne)),
+                    lambda k: float_above(base.renyi_of_event(one, Fraction(k), ReplaceOne)),
                     largest=math.inf if epsilon is None else float_above(epsilon),
                     rate=rate,
                     alpha=alpha,
@@ -211,7 +199,7 @@ class FixedSizeRules(Rules[FixedSizeSampled]):
             None if alone is None else sampled_loss(alone, _share(event))._replace(attained=False)
         )
 
-    def curve(self, event: FixedSizeSampled, asked: Profile) -> PrivacyProfile:
+    def curve(self, event: FixedSizeSampled, asked: base.Profile) -> PrivacyProfile:
         if asked.neighbors is AddRemove:
             raise _of_fixed_size(event)
         moved = _replaced(event.event, 1, asked)
@@ -222,8 +210,8 @@ class FixedSizeRules(Rules[FixedSizeSampled]):
         )
 
 
-@rules_for(ReplacementSampled)
-class ReplacementRules(Rules[ReplacementSampled]):
+@base.rules_for(ReplacementSampled)
+class ReplacementRules(base.Rules[ReplacementSampled]):
     """As many hits of one unit as there may be, each number with its probability."""
 
     symmetric_if_replaced = sampled = True
@@ -232,12 +220,14 @@ class ReplacementRules(Rules[ReplacementSampled]):
     source = "Balle, Barthe, Gaboardi 2018, Thm. 10; docs/proofs/amplification.md"
 
     def renyi(self, event: ReplacementSampled, alpha: Fraction, neighbors: Neighbors) -> Fraction:
-        epsilon = pure_of(event, ReplaceOne)
+        epsilon = base.pure_of(event, ReplaceOne)
         found = [] if epsilon is None else [conversions.renyi_from_pure(epsilon, alpha=alpha)]
         one = event.event
-        alone = pure_of(under_replacement(one), ReplaceOne)
+        alone = base.pure_of(base.under_replacement(one), ReplaceOne)
         known = renyi_of_replacement(
-            lambda order, k: renyi_of_event(under_replacement(one, units=k), order, ReplaceOne),
+            lambda order, k: base.renyi_of_event(
+                base.under_replacement(one, units=k), order, ReplaceOne
+            ),
             largest=math.inf if alone is None else float_above(alone * event.size),
             alpha=alpha,
             size=event.size,
@@ -251,11 +241,11 @@ class ReplacementRules(Rules[ReplacementSampled]):
         return Fraction(min(found))
 
     def rho(self, event: ReplacementSampled, neighbors: Neighbors) -> Fraction:
-        epsilon = pure_of(event, neighbors)
+        epsilon = base.pure_of(event, neighbors)
         if epsilon is not None:
             return Fraction(conversions.zcdp_from_pure(epsilon))
-        whole = under_replacement(event.event, units=event.size)
-        return rules_of(whole).rho(whole, neighbors)
+        whole = base.under_replacement(event.event, units=event.size)
+        return base.rules_of(whole).rho(whole, neighbors)
 
     def finite_loss(self, event: ReplacementSampled, neighbors: Neighbors) -> FiniteLoss | None:
         # the draws are changed one after the other, each like a sample of one
@@ -265,7 +255,7 @@ class ReplacementRules(Rules[ReplacementSampled]):
         one_draw = sampled_loss(alone, Fraction(1, event.population))
         return composed_loss([(one_draw, event.size)])._replace(attained=False)
 
-    def curve(self, event: ReplacementSampled, asked: Profile) -> PrivacyProfile:
+    def curve(self, event: ReplacementSampled, asked: base.Profile) -> PrivacyProfile:
         if asked.neighbors is AddRemove:
             raise _of_fixed_size(event)
         # an empty contribution is one of those by which a unit's may be replaced
@@ -290,7 +280,7 @@ def renyi_of_replaced(
     Bound       upper.
     Source      renyi_of_two_steps; under_replacement.
     """
-    found = [renyi_of_event(under_replacement(event), alpha, ReplaceOne)]
+    found = [base.renyi_of_event(base.under_replacement(event), alpha, ReplaceOne)]
     for stretch in _STRETCHES:
         first, second = renyi_orders_of_two_steps(alpha, stretch=stretch)
         found.append(
@@ -306,7 +296,7 @@ def _poisson(event: Event, rate: Fraction, alpha: Fraction) -> Fraction:
     """Under add/remove: the least of what is known of a Poisson sample."""
     if isinstance(event, PoissonSampled):
         return _poisson(event.event, rate * _rate(event), alpha)
-    whole = renyi_of_event(event, alpha, AddRemove)
+    whole = base.renyi_of_event(event, alpha, AddRemove)
     if rate == 1:
         return whole
     noise = _one_gaussian(event)
@@ -317,13 +307,13 @@ def _poisson(event: Event, rate: Fraction, alpha: Fraction) -> Fraction:
         shifts, weights = shares_of(event)
         sigma = noise_of(event)
         found.append(renyi_of_gaussian_mixture(sigma, shifts, weights, rate=rate, alpha=alpha))
-    epsilon = pure_of(event, AddRemove)
+    epsilon = base.pure_of(event, AddRemove)
     if epsilon is not None:
         found.append(renyi_of_sampled_pure(epsilon, rate=rate, alpha=alpha))
     if alpha <= LARGEST_ORDER and noise is None:
         found.append(
             renyi_of_poisson(
-                lambda k: float_above(renyi_of_event(event, Fraction(k), AddRemove)),
+                lambda k: float_above(base.renyi_of_event(event, Fraction(k), AddRemove)),
                 rate=rate,
                 alpha=alpha,
             )
@@ -353,27 +343,29 @@ def _share(event: FixedSizeSampled) -> Fraction:
 def _rho_of_sample(
     event: PoissonSampled | FixedSizeSampled, neighbors: Neighbors, *, replaced: bool
 ) -> Fraction:
-    one = under_replacement(event.event) if replaced else event.event
-    whole = rules_of(one).rho(one, neighbors)
-    epsilon = pure_of(event, neighbors)
+    one = base.under_replacement(event.event) if replaced else event.event
+    whole = base.rules_of(one).rho(one, neighbors)
+    epsilon = base.pure_of(event, neighbors)
     return whole if epsilon is None else min(whole, Fraction(conversions.zcdp_from_pure(epsilon)))
 
 
 def _of_two(event: Event) -> FiniteLoss | None:
     """Inside a sample of fixed size, under replacement: as one unit leaves and another comes."""
     try:
-        moved = under_replacement(event)
-        return finite_loss(moved, ReplaceOne)
+        moved = base.under_replacement(event)
+        return base.finite_loss(moved, ReplaceOne)
     except UnsupportedEvent:
-        alone = pure_of(event, AddRemove)
+        alone = base.pure_of(event, AddRemove)
         return None if alone is None else FiniteLoss(2 * alone, Fraction(0))
 
 
-def _replaced(event: Event, units: int, asked: Profile) -> tuple[PrivacyProfile, PrivacyProfile]:
+def _replaced(
+    event: Event, units: int, asked: base.Profile
+) -> tuple[PrivacyProfile, PrivacyProfile]:
     """Both directions of an event inside a sample, that many units replaced at once."""
-    inner = Profile(inside=asked.inside)
+    inner = base.Profile(inside=asked.inside)
     try:
-        pair = under_replacement(event, units=units)
+        pair = base.under_replacement(event, units=units)
     except UnsupportedEvent:
         if units > 1:
             raise
@@ -391,8 +383,8 @@ def _of_fixed_size(event: Event) -> UnsupportedEvent:
     )
 
 
-@rules_for(Shuffled)
-class ShuffledRules(Rules[Shuffled]):
+@base.rules_for(Shuffled)
+class ShuffledRules(base.Rules[Shuffled]):
     """What a single report is worth, where the theorem of shuffling itself is not asked."""
 
     symmetric = sampled = True
@@ -404,18 +396,18 @@ class ShuffledRules(Rules[Shuffled]):
         return None
 
     def without_mass(self, event: Shuffled, neighbors: Neighbors) -> tuple[Fraction, Event]:
-        mass, rest = without_mass(event.event, neighbors)
+        mass, rest = base.without_mass(event.event, neighbors)
         return (mass, rest) if mass else (Fraction(0), event)
 
     def renyi(self, event: Shuffled, alpha: Fraction, neighbors: Neighbors) -> Fraction:
-        return renyi_of_event(event.event, alpha, neighbors)
+        return base.renyi_of_event(event.event, alpha, neighbors)
 
     def rho(self, event: Shuffled, neighbors: Neighbors) -> Fraction:
-        return rules_of(event.event).rho(event.event, neighbors)
+        return base.rules_of(event.event).rho(event.event, neighbors)
 
-    def curve(self, event: Shuffled, asked: Profile) -> PrivacyProfile:
-        return curve_by_caller(event, asked)
+    def curve(self, event: Shuffled, asked: base.Profile) -> PrivacyProfile:
+        return base.curve_by_caller(event, asked)
 
     def finite_loss(self, event: Shuffled, neighbors: Neighbors) -> FiniteLoss | None:
-        alone = finite_loss(event.event, neighbors)
+        alone = base.finite_loss(event.event, neighbors)
         return None if alone is None else alone._replace(attained=False)

@@ -12,19 +12,7 @@ import numpy as np
 
 from unacorda.accounting.divergences.finite import FiniteLoss
 from unacorda.accounting.profiles.curves import PrivacyProfile
-from unacorda.accounting.rules.base import (
-    Direction,
-    Profile,
-    Rules,
-    curve_by_caller,
-    dominated,
-    pure_of,
-    renyi_of_event,
-    rules_for,
-    rules_of,
-    under_replacement,
-    without_mass,
-)
+from unacorda.accounting.rules import base
 from unacorda.accounting.selection import pure_of_tries, renyi_of_tries, without_failure
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy import conversions
@@ -34,11 +22,11 @@ from unacorda.privacy.guarantees import RenyiDP
 from unacorda.privacy.neighbors import Neighbors
 from unacorda.privacy.rounding import grid_up
 
-_DIRECTIONS: tuple[Direction, ...] = ("remove", "add")
+_DIRECTIONS: tuple[base.Direction, ...] = ("remove", "add")
 
 
-@rules_for(NegativeBinomialTries, PoissonTries)
-class TriesRules(Rules[Tries]):
+@base.rules_for(NegativeBinomialTries, PoissonTries)
+class TriesRules(base.Rules[Tries]):
     """Everything from the price of one run."""
 
     theorem = "the best of a random number of runs, from what one run costs"
@@ -54,27 +42,27 @@ class TriesRules(Rules[Tries]):
 
     def below(self, event: Tries, neighbors: Neighbors) -> Event | None:
         one = self.plain(event)
-        return super().below(event, neighbors) if one is event else dominated(one, neighbors)
+        return super().below(event, neighbors) if one is event else base.dominated(one, neighbors)
 
     def replaced(self, event: Tries, units: int) -> Event:
-        return replace(event, event=under_replacement(event.event, units=units))
+        return replace(event, event=base.under_replacement(event.event, units=units))
 
     def doubles(self, event: Tries) -> bool:
         return False
 
     def without_mass(self, event: Tries, neighbors: Neighbors) -> tuple[Fraction, Event]:
-        mass, rest = without_mass(event.event, neighbors)
+        mass, rest = base.without_mass(event.event, neighbors)
         return without_failure(event, mass, rest) if mass else (Fraction(0), event)
 
-    def curve(self, event: Tries, asked: Profile) -> PrivacyProfile:
-        return curve_by_caller(event, asked)
+    def curve(self, event: Tries, asked: base.Profile) -> PrivacyProfile:
+        return base.curve_by_caller(event, asked)
 
     def pure(self, event: Tries) -> Fraction | None:
-        own = rules_of(event.event).pure(event.event)
+        own = base.rules_of(event.event).pure(event.event)
         return None if own is None else pure_of_tries(event, own)
 
     def renyi_price(self, event: Tries, order: Fraction) -> RenyiDP:
-        one = rules_of(event.event)
+        one = base.rules_of(event.event)
         divergence = renyi_of_tries(
             event,
             lambda inner: one.renyi_price(event.event, RenyiDP(inner, 0).alpha).epsilon,
@@ -86,20 +74,20 @@ class TriesRules(Rules[Tries]):
     def renyi(self, event: Tries, alpha: Fraction, neighbors: Neighbors) -> Fraction:
         return renyi_of_tries(
             event,
-            lambda inner: renyi_of_event(event.event, inner, neighbors),
+            lambda inner: base.renyi_of_event(event.event, inner, neighbors),
             alpha=alpha,
-            pure=pure_of(event.event, neighbors),
+            pure=base.pure_of(event.event, neighbors),
             delta=functools.partial(_known_delta, event.event, neighbors),
         )
 
     def rho(self, event: Tries, neighbors: Neighbors) -> Fraction:
-        epsilon = pure_of(event, neighbors)
+        epsilon = base.pure_of(event, neighbors)
         if epsilon is None:
             raise self.no_price(event, "ZCDP")
         return Fraction(conversions.zcdp_from_pure(epsilon))
 
     def finite_loss(self, event: Tries, neighbors: Neighbors) -> FiniteLoss | None:
-        pure = pure_of(event.event, neighbors)
+        pure = base.pure_of(event.event, neighbors)
         return None if pure is None else FiniteLoss(pure_of_tries(event, pure), Fraction(0))
 
 
@@ -108,7 +96,7 @@ def _known_delta(event: Event, neighbors: Neighbors, epsilon: float) -> float:
     at = np.asarray(epsilon, dtype=np.float64)
     try:
         return max(
-            float(Profile(direction=one, neighbors=neighbors).of(event)(at).upper)
+            float(base.Profile(direction=one, neighbors=neighbors).of(event)(at).upper)
             for one in _DIRECTIONS
         )
     except UnsupportedEvent:
