@@ -18,7 +18,6 @@ from unacorda.accounting.pld.convolution import (
     Window,
     cumulant_of,
     raised,
-    total,
 )
 
 mp = mpmath.mp.clone()
@@ -36,7 +35,7 @@ def coins(chance: float, count: int, side: Side) -> LossSum:
         infinity=0.0,
     )
     window = Window(first=-128, size=256, tilt=1.0, higher=3.0, lower=0.5)
-    return total([(law, count)], step=Fraction(1), window=window, side=side)
+    return LossSum([(law, count)], step=Fraction(1), window=window, side=side)
 
 
 @pytest.mark.parametrize("count", [10**3, 10**7, 10**9, 10**12])

@@ -32,7 +32,7 @@ from unacorda.accounting.findings import (
 )
 from unacorda.accounting.prices import gdp_price, pure_epsilon
 from unacorda.accounting.rules.base import dominated, dominating, only_gaussian
-from unacorda.checks import Number
+from unacorda.checks import Number, demand
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.events import (
@@ -331,7 +331,8 @@ def tradeoff(
     >>> round(tradeoff(Gaussian(noise_multiplier=1.0)).advantage, 6)
     0.382925
     """
-    _check_points(points)
+    whole = isinstance(points, numbers.Integral) and 2 <= points <= _MOST
+    demand(whole, "points", points, expected=f"a whole number from 2 to {_MOST}")
     event = together(events, neighbors)
     if event is None:
         return TradeoffCurve.of_guarantee(PureDP(0))
@@ -440,16 +441,6 @@ _MOST = 10_000
 _FALLEN = 2e-9
 """A delta that falls by no more than this has stopped falling."""
 _SMALL = 1e-6
-
-
-def _check_points(points: int) -> None:
-    """Refuse numbers of points that make no curve."""
-    if (
-        isinstance(points, bool)
-        or not isinstance(points, numbers.Integral)
-        or not 2 <= points <= _MOST
-    ):
-        raise InvalidParameter("points", points, expected=f"a whole number from 2 to {_MOST}")
 
 
 def _sampled_curve(

@@ -7,7 +7,6 @@ from __future__ import annotations
 import functools
 import heapq
 import math
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from unacorda.accounting.amplification.blankets import (
     log_binomial,
     lower_delta_of_three_categories,
 )
-from unacorda.accounting.profiles.boxes import Array
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.conversions.arguments import Real, cached, non_negative, whole
 from unacorda.privacy.enclosure import context, float_down, float_up, mpf
@@ -177,33 +175,21 @@ def _delta_of_range(low: int, high: int, n: int, other: float, epsilon: float) -
     return found
 
 
-@functools.lru_cache(maxsize=256)
-def _event_of(ones: int, zeros: int, coins: int, other: float) -> _Event:
-    """The law of the number of ones among others, as two summands within some deviations."""
-    first = CountLaw.binomial(ones, other, reach=_KEPT_REACH).turned(ones)
-    second = CountLaw.binomial(zeros, other, reach=_KEPT_REACH).plus(
-        CountLaw.binomial(coins, 0.5, reach=_KEPT_REACH)
-    )
-    tails = np.append(np.cumsum(second.masses[::-1])[::-1], 0.0)
-    middle = ones, zeros, coins
-    return _Event(first=first, second=second, tails=tails, others=middle, other=other)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Event:
-    """The sum of two laws, and tails of the second; others: ones, zeros, coins of the sum."""
+    """The law of the number of ones among others, as two summands within some deviations.
 
-    first: CountLaw
-    second: CountLaw
-    tails: Array
-    others: tuple[int, int, int]
-    other: float
-    error: float = field(init=False)
+    others: ones, zeros and fair coins among them; tails: of the second summand.
+    """
 
-    def __post_init__(self) -> None:
+    def __init__(self, ones: int, zeros: int, coins: int, other: float) -> None:
+        self.others, self.other = (ones, zeros, coins), other
+        self.first = CountLaw.binomial(ones, other, reach=_KEPT_REACH).turned(ones)
+        self.second = CountLaw.binomial(zeros, other, reach=_KEPT_REACH).plus(
+            CountLaw.binomial(coins, 0.5, reach=_KEPT_REACH)
+        )
+        self.tails = np.append(np.cumsum(self.second.masses[::-1])[::-1], 0.0)
         terms = len(self.first.masses) + len(self.second.masses) + 8
-        error = self.first.error + self.second.error + 4 * terms * _UNIT
-        object.__setattr__(self, "error", error)
+        self.error = self.first.error + self.second.error + 4 * terms * _UNIT
 
     def delta(self, epsilon: float) -> float:
         """The largest of a f(c - 1) - b F(c), from above."""
@@ -260,3 +246,6 @@ class _Event:
         one, tails = self.first.masses, self.tails
         index = np.clip(place - np.arange(len(one)), 0, len(tails) - 1)
         return float(one @ tails[index])
+
+
+_event_of = functools.lru_cache(maxsize=256)(_Event)

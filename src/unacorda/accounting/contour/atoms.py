@@ -32,18 +32,6 @@ class RatioAtoms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quadrature:
-    """How far the atoms' sums may lie from the law they stand for.
-
-    relative: of M(c + it) for every t up to the last node, in units of M(c);
-    excess: absolute, of M(c) - 1 computed as the mean of f^a - 1 - a (f - 1).
-    """
-
-    relative: float = 0.0
-    excess: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Tilt(ABC):
     """One part at abscissa c, certified; phi(t) = M(c + it) / M(c), all copies together.
 
@@ -119,15 +107,18 @@ def tilt(
     power: float,
     sign: float,
     count: int,
-    quadrature: Quadrature,
+    relative: float,
+    excess: float,
     offset: float | None = 0.0,
     make: Callable[..., _Tilt],
 ) -> _Tilt:
     """Tilt the law of L = sign * ln f under f^(power) dQ; power is c + 1 or -c.
 
     The two ways to ln M(c), by the excess of one sign and by the plain sum, are both bounded, and
-    the better one is taken. offset: what the excess leaves out of M(c) - 1, its error counted in
-    quadrature.excess; None where only the plain sum is at hand. make: the class of the result.
+    the better one is taken. relative, excess: how far the sums may lie from the law they stand for,
+    of M(c + it) for every t up to the last node, in units of M(c), and absolute, of M(c) - 1
+    computed as the mean of f^a - 1 - a (f - 1). offset: what that leaves out of M(c) - 1, its error
+    counted in excess; None where only the plain sum is at hand. make: the class of the result.
     """
     size = atoms.log_mass.size
     exponent = power * atoms.log_ratio
@@ -147,18 +138,17 @@ def tilt(
     centred = loss - centre
     far = weights * np.abs(centred)
     slope = float(((size + 60) * UNIT + spread) @ far + weights @ atoms.log_ratio_error)
-    direct = float(weights @ spread) + quadrature.relative + 8 * UNIT * (1 + abs(log_sum))
+    direct = float(weights @ spread) + relative + 8 * UNIT * (1 + abs(log_sum))
     log_m, error = log_sum, direct
     if log_sum < 1.0 and offset is not None:
         above, above_error = mean_excess(atoms, power)
-        above_error += quadrature.excess + 4 * UNIT * (above + abs(offset))
+        above_error += excess + 4 * UNIT * (above + abs(offset))
         above += offset
         if (
             above > -0.5
             and (error_of_log := above_error / min(1.0, 1 + above - above_error)) < direct
         ):
             log_m, error = math.log1p(above), error_of_log
-    relative = 2 * quadrature.relative / (1 - min(quadrature.relative, 0.5))
     return make(
         log_m=count * log_m,
         log_m_error=count * (error * 1.01 + 2 * UNIT * abs(log_m)),
@@ -167,7 +157,7 @@ def tilt(
         weights=weights,
         centred=centred,
         slope=slope * 1.01,
-        quadrature=relative,
+        quadrature=2 * relative / (1 - min(relative, 0.5)),
         log_sum=log_sum,
     )
 

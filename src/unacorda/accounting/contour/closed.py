@@ -13,7 +13,6 @@ import numpy as np
 
 from unacorda.accounting.contour.atoms import (
     AtomTilt,
-    Quadrature,
     RatioAtoms,
     Tilt,
     logarithm,
@@ -249,7 +248,8 @@ class FiniteLaw(Factor):
             power=power,
             sign=1.0 if self.remove else -1.0,
             count=self.count,
-            quadrature=Quadrature(relative=self.lost, excess=2 * (1 + abs(power)) * self.lost),
+            relative=self.lost,
+            excess=2 * (1 + abs(power)) * self.lost,
             make=AtomTilt,
         )
 

@@ -38,7 +38,6 @@ class Sides:
     tail: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class QuadratureSum:
     """The nodes at abscissa c, with every error bound; delta is in the unit e^log_unit.
 
@@ -46,23 +45,55 @@ class QuadratureSum:
     log_null: ln of a bound of E e^-L; work: nodes times atoms, of all parts.
     """
 
-    plan: Plan
-    log_unit: float
-    k: float
-    k_error: float
-    mean: float
-    mean_size: float
-    t: Floats
-    real: Floats
-    imaginary: Floats
-    phase: Floats
-    size: Floats
-    error: float
-    tail: float
-    slack: float
-    log_alias: float
-    log_null: float = 0.0
-    work: int = 0
+    def __init__(
+        self,
+        factors: Sequence[Factor],
+        tilts: Sequence[Tilt],
+        plan: Plan,
+        *,
+        log_unit: float,
+        log_null: float,
+    ) -> None:
+        """Evaluate the nodes of a plan. tilts: of the factors, at its abscissa."""
+        t: Floats = plan.h * np.arange(plan.nodes, dtype=np.float64)
+        log = np.zeros(plan.nodes, dtype=np.complex128)
+        error = np.zeros(plan.nodes)
+        for part in tilts:
+            value, wrong = part.nodes(t)
+            log += value
+            error += wrong
+        error += 4 * UNIT * len(tilts) * np.abs(log)
+        s = plan.c + 1j * t
+        kernel = 1 / (s * (s + 1))
+        level = np.minimum(log.real, 600.0)
+        modulus = np.exp(level) * np.abs(kernel)
+        modulus[0] *= 0.5
+        kernel[0] *= 0.5
+        reach = np.minimum(error, 600.0 - level)
+        wrong = np.abs(kernel) * np.where(
+            reach < 1,
+            np.exp(level) * np.expm1(np.minimum(reach, 1.0)),
+            np.exp(np.minimum(level + error, 600.0)) * 2,
+        )
+        goal = _TAIL_GOAL * plan.h * float(modulus.sum())
+        means = [part.mean for part in tilts]
+        self.plan, self.log_unit, self.t = plan, log_unit, t
+        self.k = math.fsum(part.log_m for part in tilts)
+        self.k_error = math.fsum(part.log_m_error for part in tilts)
+        self.mean = math.fsum(means)
+        self.mean_size = math.fsum(abs(mean) for mean in means)
+        self.real: Floats = np.exp(level) * kernel.real
+        self.imaginary: Floats = np.exp(level) * kernel.imag
+        self.phase = log.imag
+        self.size: Floats = modulus * (1 + 1e-9)
+        self.error = math.fsum(wrong) * (1 + 1e-9)
+        self.error += 20 * UNIT * math.fsum(modulus * (1 + np.abs(level)))
+        self.tail = _tail(tilts, plan, goal=goal)
+        self.slack = math.fsum(part.slack for part in tilts)
+        self.log_alias = math.fsum(factor.log_m_upper(plan.alias) for factor in factors)
+        falls = math.fsum(max(-f.loss, 0.0) for f in factors if isinstance(f, GaussianSum))
+        self.log_null = log_null + falls
+        self.work = plan.nodes * sum(_atoms(part) for part in tilts)
 
     def at(self, epsilon: float) -> Sides:
         """Both sides of delta(epsilon); epsilon, a float, counts as exact.
@@ -142,73 +173,25 @@ def within_cap(
 ) -> QuadratureSum | None:
     """The quadrature, with fewer nodes (and a longer tail) where the plan's are too many."""
     for _ in range(5):
-        made = quadrature(factors, plan, log_unit=log_unit, log_null=log_null, work=work)
-        if made is not None or plan.nodes < 64:
-            return made
+        tilts = _tilts(factors, plan, work)
+        if tilts is not None:
+            return QuadratureSum(factors, tilts, plan, log_unit=log_unit, log_null=log_null)
+        if plan.nodes < 64:
+            break
         plan = replace(plan, nodes=plan.nodes // 2)
     return None
 
 
-def quadrature(
-    factors: Sequence[Factor],
-    plan: Plan,
-    *,
-    log_unit: float,
-    log_null: float = 0.0,
-    work: int = MOST_WORK,
-) -> QuadratureSum | None:
-    """Evaluate the nodes of a plan; None where a part cannot be certified within the work cap."""
-    last = plan.h * (plan.nodes - 1)
-    most = max(work // plan.nodes, 16)
-    tilts: list[Tilt] = []
+def _tilts(factors: Sequence[Factor], plan: Plan, work: int) -> list[Tilt] | None:
+    """The parts at the plan's abscissa; None where one cannot be certified within the work cap."""
+    last, most = plan.h * (plan.nodes - 1), max(work // plan.nodes, 16)
+    found: list[Tilt] = []
     for factor in factors:
         part = factor.tilt(plan.c, last=last, most=most)
         if part is None:
             return None
-        tilts.append(part)
-    t: Floats = plan.h * np.arange(plan.nodes, dtype=np.float64)
-    log = np.zeros(plan.nodes, dtype=np.complex128)
-    error = np.zeros(plan.nodes)
-    for part in tilts:
-        value, wrong = part.nodes(t)
-        log += value
-        error += wrong
-    error += 4 * UNIT * len(tilts) * np.abs(log)
-    s = plan.c + 1j * t
-    kernel = 1 / (s * (s + 1))
-    level = np.minimum(log.real, 600.0)
-    modulus = np.exp(level) * np.abs(kernel)
-    modulus[0] *= 0.5
-    kernel[0] *= 0.5
-    reach = np.minimum(error, 600.0 - level)
-    wrong = np.abs(kernel) * np.where(
-        reach < 1,
-        np.exp(level) * np.expm1(np.minimum(reach, 1.0)),
-        np.exp(np.minimum(level + error, 600.0)) * 2,
-    )
-    goal = _TAIL_GOAL * plan.h * float(modulus.sum())
-    means = [part.mean for part in tilts]
-    k = math.fsum(part.log_m for part in tilts)
-    return QuadratureSum(
-        plan=plan,
-        log_unit=log_unit,
-        k=k,
-        k_error=math.fsum(part.log_m_error for part in tilts),
-        mean=math.fsum(means),
-        mean_size=math.fsum(abs(mean) for mean in means),
-        t=t,
-        real=np.exp(level) * kernel.real,
-        imaginary=np.exp(level) * kernel.imag,
-        phase=log.imag,
-        size=modulus * (1 + 1e-9),
-        error=math.fsum(wrong) * (1 + 1e-9) + 20 * UNIT * math.fsum(modulus * (1 + np.abs(level))),
-        tail=_tail(tilts, plan, goal=goal),
-        slack=math.fsum(part.slack for part in tilts),
-        log_alias=math.fsum(factor.log_m_upper(plan.alias) for factor in factors),
-        log_null=log_null
-        + math.fsum(max(-f.loss, 0.0) for f in factors if isinstance(f, GaussianSum)),
-        work=plan.nodes * sum(_atoms(part) for part in tilts),
-    )
+        found.append(part)
+    return found
 
 
 def _tail(tilts: Sequence[Tilt], plan: Plan, *, goal: float) -> float:

@@ -19,7 +19,6 @@ from scipy.special import log_ndtr
 
 from unacorda.accounting.contour.atoms import (
     AtomTilt,
-    Quadrature,
     RatioAtoms,
     mean_excess,
     tilt,
@@ -740,7 +739,8 @@ def _tilt_at(
         power=power,
         sign=1.0 if law.remove else -1.0,
         count=law.count,
-        quadrature=Quadrature(relative=relative, excess=excess * 1.01),
+        relative=relative,
+        excess=excess * 1.01,
         offset=None if law.jumps else float(law.offset(power)),
         make=functools.partial(
             SampledGaussianTilt,

@@ -89,10 +89,9 @@ def renyi_of_gaussian_mixture(
         return float_up(mpf(a) / (2 * mpf(sigma) ** 2))
     found = 0.0
     for exponent in (float_above(a), -float_above(b)):
-        plan = _plan(law, exponent)
-        if plan is None:
+        above = _moment_above_one(law, exponent)
+        if above is None:
             return math.inf
-        above = _moment_above_one(plan)
         found = max(found, float_up(context().log1p(above) / mpf(b)))
     return found
 
@@ -141,20 +140,8 @@ class _Mixture:
         return np.asarray(t * (t - 1) * self.shifts**2 / (2 * self.sigma**2))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
-    """Where the integrand is evaluated, and what the evaluation leaves out (as logarithms)."""
-
-    law: _Mixture
-    exponent: float
-    step: float
-    first: int
-    last: int
-    left_out: float
-    rule: float
-
-
-def _plan(law: _Mixture, t: float) -> _Plan | None:
+def _plan(law: _Mixture, t: float) -> tuple[float, _Array, float, float] | None:
+    """Step and places of the rule, and what the ends and the rule leave out, as logarithms."""
     sigma = law.sigma
     angles = np.pi * np.geomspace(1e-9, 0.95, 120)
     digits = _DIGITS + math.log(2 + 2 * abs(t))
@@ -180,15 +167,7 @@ def _plan(law: _Mixture, t: float) -> _Plan | None:
         return None
     left_out = float(np.logaddexp(low_log - low_r**2 / 2, high_log - high_r**2 / 2)) + 1e-9
     rule = math.log(2) - digits + 1e-9  # 2 e^{edge} / (e^{edge + digits} - 1)
-    return _Plan(
-        law=law,
-        exponent=t,
-        step=step,
-        first=first,
-        last=last,
-        left_out=left_out,
-        rule=rule,
-    )
+    return step, step * np.arange(first, last + 1, dtype=np.float64), left_out, rule
 
 
 def _upper_end(law: _Mixture, t: float, spill: float) -> tuple[float, float]:
@@ -214,13 +193,15 @@ def _upper_end(law: _Mixture, t: float, spill: float) -> tuple[float, float]:
         r *= 1.1
 
 
-def _moment_above_one(plan: _Plan) -> Any:
-    """M - 1 from above."""
-    mp, t = context(), plan.exponent
-    z = plan.step * np.arange(plan.first, plan.last + 1, dtype=np.float64)
-    sigma = plan.law.sigma
+def _moment_above_one(law: _Mixture, t: float) -> Any:
+    """M - 1 from above; None where it takes too many nodes."""
+    plan = _plan(law, t)
+    if plan is None:
+        return None
+    step, z, left_out, rule = plan
+    mp, sigma = context(), law.sigma
     fall = z**2 / (2 * sigma**2)
-    loss, loss_error = _log_ratio(plan.law, z)
+    loss, loss_error = _log_ratio(law, z)
     y = t * loss
     scale = max(0.0, float(np.max(y - fall)))
     first, first_error = _above_line(y, abs(t) * loss_error + 4 * _UNIT * np.abs(y), fall, scale)
@@ -228,11 +209,11 @@ def _moment_above_one(plan: _Plan) -> Any:
     terms = first - t * second
     errors = first_error + abs(t) * second_error + 4 * _UNIT * (first + abs(t) * second)
     total = mpf(math.fsum(terms)) + mpf(math.fsum(errors)) * 1.01 + mpf(1e-290)
-    unit = mpf(plan.step) / (mpf(sigma) * mp.sqrt(2 * mp.pi))
-    above = max(total, mpf(0.0)) * unit * mp.exp(mpf(scale)) + mp.exp(mpf(plan.left_out))
-    rule = mp.exp(mpf(plan.rule))
+    unit = mpf(step) / (mpf(sigma) * mp.sqrt(2 * mp.pi))
+    above = max(total, mpf(0.0)) * unit * mp.exp(mpf(scale)) + mp.exp(mpf(left_out))
+    missed = mp.exp(mpf(rule))
     # N <= e^{...} (M + 1 + 2|t|) = e^{...} ((M - 1) + 2 + 2|t|); M - 1 is on both sides.
-    return (above + rule * (2 + 2 * abs(t))) / (1 - rule)
+    return (above + missed * (2 + 2 * abs(t))) / (1 - missed)
 
 
 def _log_ratio(law: _Mixture, z: _Array) -> tuple[_Array, _Array]:

@@ -68,28 +68,68 @@ class Tilted:
     noise: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LossSum:
     """The law of a sum: e^{exponent - tilt loss} times values, each within +-error, and bounds.
 
     above, below: logarithms of Chernoff bounds of the tilted mass outside the window; infinity:
     the mass at infinity; noise: the sum of the errors that its terms brought, wherever they lie,
-    and `spread` of those that `error` bounds; drift, cumulant: as in Tilted. The sum is of
-    laws rounded to one side, an argument of `total`.
+    and `spread` of those that `error` bounds; drift: as in Tilted.
     """
 
-    step: Fraction
-    window: Window
-    values: Array = field(repr=False)
-    exponent: float
-    error: float
-    above: float
-    below: float
-    infinity: float
-    drift: float
-    noise: float
-    spread: float
-    cumulant: Cumulant = field(repr=False)
+    def __init__(
+        self,
+        laws: Sequence[tuple[Tilted, int]],
+        *,
+        step: Fraction,
+        window: Window,
+        side: Side,
+    ) -> None:
+        """Sum `count` independent losses of each law, which were rounded to one side.
+
+        Bound       upper or lower, as the side says: values of the tilted sum of the rounded laws,
+                    wrapped round the window, lie within `error` of those given.
+        Source      Higham 2002, Section 24.1 (the transform); docs/proofs/pld.md, Theorem 2.
+        """
+        size = window.size
+        spectrum: _Complex = np.ones(size // 2 + 1, dtype=np.complex128)
+        slack = np.zeros(size // 2 + 1)
+        rounding = 8 * _U * (math.log2(size) + 1)
+        exponent = drift = scale = noise = 0.0
+        turns = -window.first
+        for law, count in laws:
+            drift += count * law.drift * (1 + 4 * _U)
+            folded = _folded(law, size=size, side=side)
+            found = raised(folded, count, rounding=rounding, height=law.height)
+            exponent += count * found.height
+            turns += count * found.place
+            scale += count * math.log(max(found.mass + law.noise / found.unit, 1e-300))
+            noise += count * law.noise / max(found.mass * found.unit + law.noise, 1e-300)
+            with np.errstate(under="ignore"):
+                slack = (
+                    slack * (np.abs(found.power) + found.errors) + np.abs(spectrum) * found.errors
+                )
+                spectrum = spectrum * found.power
+                slack += 4 * _U * np.abs(spectrum)
+        values = np.roll(scipy.fft.irfft(spectrum, size), turns % size)
+        everything = 2 * float(np.sum(slack + rounding * np.abs(spectrum)))
+        # in quadratic mean a transform keeps errors, and its own are relative
+        root = math.sqrt(2 * float(np.sum(np.square(slack))))
+        root += rounding * math.sqrt(size * float(np.sum(np.square(values)))) * 2
+        self._laws, self.step, self.window, self.values = laws, step, window, values
+        self.exponent, self.drift = exponent, drift
+        self.error = everything / size * 1.01
+        self.spread = min(root, everything) * 1.01
+        self.noise = noise * exponential(scale) * (1 + 1e-9)
+        self.infinity = _infinity(laws, side=side)
+        rises, drops = self.cumulant(window.higher), self.cumulant(window.lower)
+        self.above = _chernoff(rises, exponent, window.tilt, window.higher, self.top)
+        self.below = _chernoff(drops, exponent, window.tilt, window.lower, self.bottom)
+
+    def cumulant(self, order: float) -> tuple[float, float]:
+        """As in Tilted."""
+        found = [(law.cumulant(order), count) for law, count in self._laws]
+        value = sum(count * one[0] for one, count in found)
+        return value, sum(count * (one[1] + 4 * _U * abs(one[0])) for one, count in found)
 
     def delta_above(self, epsilon: float) -> float:
         """An upper bound of the profile of the sum; see docs/proofs/pld.md, Theorem 2."""
@@ -245,63 +285,6 @@ def cumulant_of(
         return value, 16 * _U * (reach + 750.0 + math.log2(len(present) + 1))
 
     return at
-
-
-def total(
-    laws: Sequence[tuple[Tilted, int]], *, step: Fraction, window: Window, side: Side
-) -> LossSum:
-    """The law of the sum of `count` independent losses of each law.
-
-    Bound       upper or lower, as the side says: values of the tilted sum of the rounded laws,
-                wrapped round the window, lie within `error` of those given.
-    Source      Higham 2002, Section 24.1 (the transform); docs/proofs/pld.md, Theorem 2.
-    """
-    size = window.size
-    spectrum: _Complex = np.ones(size // 2 + 1, dtype=np.complex128)
-    slack = np.zeros(size // 2 + 1)
-    rounding = 8 * _U * (math.log2(size) + 1)
-    exponent = drift = scale = noise = 0.0
-    turns = -window.first
-    for law, count in laws:
-        drift += count * law.drift * (1 + 4 * _U)
-        folded = _folded(law, size=size, side=side)
-        found = raised(folded, count, rounding=rounding, height=law.height)
-        exponent += count * found.height
-        turns += count * found.place
-        scale += count * math.log(max(found.mass + law.noise / found.unit, 1e-300))
-        noise += count * law.noise / max(found.mass * found.unit + law.noise, 1e-300)
-        with np.errstate(under="ignore"):
-            slack = slack * (np.abs(found.power) + found.errors) + np.abs(spectrum) * found.errors
-            spectrum = spectrum * found.power
-            slack += 4 * _U * np.abs(spectrum)
-    values = np.roll(scipy.fft.irfft(spectrum, size), turns % size)
-    everything = 2 * float(np.sum(slack + rounding * np.abs(spectrum)))
-    # in quadratic mean a transform keeps errors, and its own are relative
-    root = math.sqrt(2 * float(np.sum(np.square(slack))))
-    root += rounding * math.sqrt(size * float(np.sum(np.square(values)))) * 2
-
-    def cumulant(order: float) -> tuple[float, float]:
-        found = [(law.cumulant(order), count) for law, count in laws]
-        value = sum(count * one[0] for one, count in found)
-        return value, sum(count * (one[1] + 4 * _U * abs(one[0])) for one, count in found)
-
-    top = (window.first + size) * float(step)
-    bottom = window.first * float(step)
-    rises, drops = cumulant(window.higher), cumulant(window.lower)
-    return LossSum(
-        step=step,
-        window=window,
-        values=values,
-        exponent=exponent,
-        error=everything / size * 1.01,
-        above=_chernoff(rises, exponent, window.tilt, window.higher, top),
-        below=_chernoff(drops, exponent, window.tilt, window.lower, bottom),
-        infinity=_infinity(laws, side=side),
-        drift=drift,
-        noise=noise * exponential(scale) * (1 + 1e-9),
-        spread=min(root, everything) * 1.01,
-        cumulant=cumulant,
-    )
 
 
 def _chernoff(

@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -77,7 +77,7 @@ def curve_of_atoms(atoms: DiscreteLoss) -> PrivacyProfile:
     # beyond 1e300 no epsilon is asked below such a loss
     with np.errstate(under="ignore"):
         second = np.exp(np.minimum(np.log(masses) - losses, 690.0))
-    ladder = _Ladder.of(losses, masses, second)
+    ladder = _Ladder(losses, masses, second)
     # the exponential carries what its argument lost
     error = atoms.error + 8 * _U * (800 + max(map(abs, atoms.ends)))
 
@@ -322,22 +322,16 @@ def lattice_laws(first: Any, second: Any) -> tuple[PrivacyProfile, PrivacyProfil
     return curve_of_atoms(replace(above, infinity_above=most)), curve_of_atoms(below)
 
 
-@dataclass(frozen=True, slots=True)
 class _Ladder:
-    """Atoms of finite loss, ascending, with the masses of all that lie at or beyond each."""
+    """Atoms of finite loss, ascending, with both masses of all that lie at or beyond each."""
 
-    losses: Array
-    first: Array
-    second: Array
-    error: float
-
-    @classmethod
-    def of(cls, losses: Array, p: Array, q: Array) -> _Ladder:
-        """From losses in any order and both masses of each."""
+    def __init__(self, losses: Array, p: Array, q: Array) -> None:
         order = np.argsort(losses, kind="stable")
-        first, error = running_sum(p[order][::-1])
+        first, self.error = running_sum(p[order][::-1])
         second, _ = running_sum(q[order][::-1])
-        return cls(losses[order], np.append(first[::-1], 0.0), np.append(second[::-1], 0.0), error)
+        self.losses: Array = losses[order]
+        self.first: Array = np.append(first[::-1], 0.0)
+        self.second: Array = np.append(second[::-1], 0.0)
 
     def profile(self, epsilon: Array, *, sign: int) -> Array:
         """The sum of p (1 - e^{epsilon - loss})+, rounded up (sign 1) or down (sign -1)."""

@@ -23,7 +23,6 @@ from unacorda.accounting.pld.convolution import (
     exponential,
     nowhere,
     tilted,
-    total,
 )
 from unacorda.accounting.pld.grid import Law, law_above, law_below, lies_on
 from unacorda.accounting.pld.planning import Leaf, Rough, Sketch, Stage, plan, sketch, views
@@ -171,7 +170,7 @@ def _built(parts: Sequence[tuple[PrivacyProfile, int]], stage: Stage, *, side: S
     ]
     # a tilt too steep for a coarse grid ends in numbers beyond the floats: then nothing is said
     with np.errstate(over="ignore", invalid="ignore"):
-        return total(laws, step=stage.step, window=stage.window, side=side)
+        return LossSum(laws, step=stage.step, window=stage.window, side=side)
 
 
 def _spread(parts: Sequence[tuple[PrivacyProfile, int]], stage: Stage) -> float:
@@ -488,7 +487,7 @@ def _tilted_sum(
     drift = sum(count * drift for (_, drift), count in laws)
     # where a tilt is too steep for the floats, nothing is said
     with np.errstate(over="ignore", invalid="ignore"):
-        return total(terms, step=view.step, window=view.window, side=side), drift
+        return LossSum(terms, step=view.step, window=view.window, side=side), drift
 
 
 def _atoms(sums: Sequence[tuple[LossSum, float]], *, side: Side) -> DiscreteLoss:

@@ -25,7 +25,6 @@ from unacorda.accounting.pld.convolution import (
     Window,
     exponential,
     tilted,
-    total,
 )
 from unacorda.accounting.pld.grid import Law
 from unacorda.accounting.profiles.boxes import Array, Box, box
@@ -218,18 +217,19 @@ class _Tail:
             return self.pieces[goal](gap)
 
     def _piece(self, goal: float) -> Callable[[Array], tuple[Array, Array]]:
-        where = _planned(self.forward, self.steps, goal, rise=self.rise)
-        if where is None:
+        layout = _planned(self.forward, self.steps, goal, rise=self.rise)
+        if layout is None:
             return _nothing_known
-        count = math.ceil(where.cut / float(where.step))
-        places: Array = np.arange(count + 1, dtype=np.float64) * float(where.step)
+        step, cut, window = layout
+        count = math.ceil(cut / float(step))
+        places: Array = np.arange(count + 1, dtype=np.float64) * float(step)
         if self.rise:
             weights, beyond = rising_law(self.forward, places)
         else:
             weights, beyond = falling_law(self.backward, places), 0.0
         law = Law(first=0, weights=weights, infinity=0.0)
-        alone = tilted(law, step=where.step, tilt=where.window.tilt, side=1)
-        found = total([(alone, self.steps)], step=where.step, window=where.window, side=1)
+        alone = tilted(law, step=step, tilt=window.tilt, side=1)
+        found = LossSum([(alone, self.steps)], step=step, window=window, side=1)
         if not math.isfinite(found.error):
             return _nothing_known
         mass = float(np.sum(weights)) * (1 + 1e-12)
@@ -295,17 +295,13 @@ def _functional(
     return evaluate
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Layout:
-    """The width of the grid, the largest X kept, and the window of the transform."""
+def _planned(
+    curve: PrivacyProfile, steps: int, goal: float, *, rise: bool
+) -> tuple[Fraction, float, Window] | None:
+    """A layout good near delta = goal; any layout gives a valid bound. None for wild ones.
 
-    step: Fraction
-    cut: float
-    window: Window
-
-
-def _planned(curve: PrivacyProfile, steps: int, goal: float, *, rise: bool) -> _Layout | None:
-    """A layout good near delta = goal; any layout gives a valid bound. None for wild ones."""
+    It is the width of the grid, the largest X kept, and the window of the transform.
+    """
     top = _crossing(curve, goal / 1e6)
     places = np.concatenate(([0.0], np.geomspace(min(1e-6, top / 10), top, 3000)))
     weights, _ = rising_law(curve, places)
@@ -351,7 +347,7 @@ def _planned(curve: PrivacyProfile, steps: int, goal: float, *, rise: bool) -> _
         higher=order if rise else tilt / 2,
         lower=tilt / 2 if rise else order,
     )
-    return _Layout(step=step, cut=cut, window=window)
+    return step, cut, window
 
 
 def _level(held: Array, weights: Array, steps: int, order: float) -> float:
@@ -483,7 +479,7 @@ class AllocationPair:
                 law = Law(first=first - 1, weights=masses, infinity=0.0)
                 terms.append((tilted(law, step=Fraction(1), tilt=0.0, side=side), count))
             window = Window(first=0, size=size, tilt=0.0, higher=1 / size, lower=-1 / size)
-            found = total(terms, step=Fraction(1), window=window, side=side)
+            found = LossSum(terms, step=Fraction(1), window=window, side=side)
             scale = math.exp(found.exponent + side * found.charge(0.0)) * (1 + side * 16 * _U)
             return np.asarray(np.maximum(found.values + side * found.error, 0.0) * scale)
 
