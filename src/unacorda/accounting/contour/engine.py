@@ -11,19 +11,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from unacorda.accounting.contour import jumps, quadrature
 from unacorda.accounting.contour.closed import Factor
-from unacorda.accounting.contour.jumps import (
-    MOST_WORK,
-    NARROW,
-    PLACES,
-    are_many,
-    epsilon_by_jumps,
-    is_narrow,
-    leading,
-    rough_log_delta,
-    split,
-    sum_of_terms,
-)
 from unacorda.accounting.contour.parts import parts_of
 from unacorda.accounting.contour.plan import (
     CumulantCurve,
@@ -33,15 +22,6 @@ from unacorda.accounting.contour.plan import (
     saddle_for_delta,
     saddle_for_epsilon,
     whole_curve,
-)
-from unacorda.accounting.contour.quadrature import (
-    Sides,
-    chernoff_delta,
-    chernoff_upper,
-    invert,
-    with_infinite,
-    within_cap,
-    without_infinite,
 )
 from unacorda.accounting.rules.base import Direction, rules_of
 from unacorda.privacy.enclosure import context, float_down, mpf
@@ -137,7 +117,7 @@ def _epsilon(
     parts = parts_of(events, direction=direction, log_delta=_log(target), neighbors=neighbors)
     if parts is None:
         return Interval(0.0, math.inf)
-    left = without_infinite(parts.infinite, target)
+    left = quadrature.without_infinite(parts.infinite, target)
     if left < 0:
         return Interval(math.inf, math.inf)
     if left <= 0:
@@ -153,7 +133,7 @@ def _epsilon(
     low, high = 0.0, math.inf
     for share in _SMALLER:  # far out what is known of a law may not be certified
         other = share * chernoff_epsilon(whole, log_delta)[0]
-        high = chernoff_upper(factors, other, log_delta=math.log(goal) - 1e-13)
+        high = quadrature.chernoff_upper(factors, other, log_delta=math.log(goal) - 1e-13)
         if high < math.inf:
             break
     if high <= known:
@@ -163,19 +143,19 @@ def _epsilon(
     for attempt in range(_PASSES):
         near = max(near, 0.0)
         plan = plan_at(factors, whole, c=c, epsilon=near, log_delta=log_delta)
-        made = None if plan is None else within_cap(factors, plan, log_unit=log_delta)
+        made = None if plan is None else quadrature.within_cap(factors, plan, log_unit=log_delta)
         if made is None:
             refused += 1
             if refused == 2:
                 break
             c *= 0.5
             continue
-        found = invert(made, near, slope=made.plan.c)
+        found = quadrature.invert(made, near, slope=made.plan.c)
         before = high - low
         low, high = max(low, found.lower), min(high, found.upper)
-        if is_narrow(low, high) or not math.isfinite(found.near):
+        if jumps.is_narrow(low, high) or not math.isfinite(found.near):
             break
-        if attempt == 0 and high - low > _NEARLY * high and leading(factors, log_delta):
+        if attempt == 0 and high - low > _NEARLY * high and jumps.leading(factors, log_delta):
             near = found.near
             break
         still = abs(found.near - near) <= (0.05 if found.tailed else 1e-3) * near
@@ -184,7 +164,7 @@ def _epsilon(
         near = found.near
         c, _ = saddle_for_epsilon(whole, near)
     if high == math.inf or high - low > max(_ENOUGH * high, 1e-12):
-        split_off = epsilon_by_jumps(factors, log_delta, known=Interval(low, high))
+        split_off = jumps.epsilon_by_jumps(factors, log_delta, known=Interval(low, high))
         low, high = max(low, split_off.lower), min(high, split_off.upper)
     return Interval(low, max(high, low))
 
@@ -223,21 +203,21 @@ def _delta(
         other = float(whole.c[int(np.argmax(levels <= max(float(levels.min()), _NONE)))])
         least = 1.0
         for share in _SMALLER:
-            least = min(least, chernoff_delta(factors, share * other, epsilon=below))
+            least = min(least, quadrature.chernoff_delta(factors, share * other, epsilon=below))
             if least < 1.0 or guess > -1.0:
                 break
-        faint = with_infinite(infinite, Interval(0.0, least))
+        faint = quadrature.with_infinite(infinite, Interval(0.0, least))
         if faint.upper <= known:
             return faint
         found, near, tailed = _at_epsilon(factors, whole, c, (below, above), log_delta)
         high = min(best.upper, found.upper, least)
         best = Interval(max(best.lower, found.lower), high)
-        if best.upper - best.lower <= NARROW * best.upper or not near > 0:
+        if best.upper - best.lower <= jumps.NARROW * best.upper or not near > 0:
             break
         if tailed and abs(math.log(near) - log_delta) < 1.0:
             break
         log_delta = min(max(math.log(near), math.log(_SMALLEST)), 0.0)
-    if parts is not None and parts.factors and best.upper - best.lower > NARROW * best.upper:
+    if parts is not None and parts.factors and best.upper - best.lower > jumps.NARROW * best.upper:
         found = _delta_by_jumps(
             events,
             (below, above),
@@ -246,7 +226,7 @@ def _delta(
             neighbors=neighbors,
         )
         best = Interval(max(best.lower, found.lower), min(best.upper, found.upper))
-    return with_infinite(infinite, best)
+    return quadrature.with_infinite(infinite, best)
 
 
 def _delta_by_jumps(
@@ -258,13 +238,13 @@ def _delta_by_jumps(
     neighbors: Neighbors,
 ) -> Interval:
     """Bounds of delta of the finite losses by splitting off jumps; [0, 1] if nothing is split."""
-    best, work = Interval(0.0, 1.0), MOST_WORK
-    for places in (PLACES[0], *PLACES):
+    best, work = Interval(0.0, 1.0), jumps.MOST_WORK
+    for places in (jumps.PLACES[0], *jumps.PLACES):
         parts = parts_of(events, direction=direction, log_delta=log_delta, neighbors=neighbors)
         if parts is None:
             break
         if best.upper == 1.0:  # nothing is known yet
-            level = rough_log_delta(parts.factors, log_delta=log_delta)
+            level = jumps.rough_log_delta(parts.factors, log_delta=log_delta)
             if level is None:
                 break
             log_delta = min(max(level(place[0]), math.log(_SMALLEST)), 0.0)
@@ -272,17 +252,17 @@ def _delta_by_jumps(
             if parts is None:
                 break
         aims = [part * min(log_delta, -3.0) for part in places]
-        pieces = split(parts.factors, log_delta=log_delta, aims=aims)
+        pieces = jumps.split(parts.factors, log_delta=log_delta, aims=aims)
         if pieces is None:  # more places make smaller pieces
             continue
-        work = MOST_WORK if are_many(parts.factors) else work
-        made, work = sum_of_terms(pieces, epsilon=place[0], log_unit=log_delta, work=work)
+        work = jumps.MOST_WORK if jumps.are_many(parts.factors) else work
+        made, work = jumps.sum_of_terms(pieces, epsilon=place[0], log_unit=log_delta, work=work)
         sides = made.at(place[0])
         found = _told(sides, made.at(place[1]), log_delta)
         best = Interval(max(best.lower, found.lower), min(best.upper, found.upper))
-        if best.upper - best.lower <= NARROW * best.upper or not sides.near > 0:
+        if best.upper - best.lower <= jumps.NARROW * best.upper or not sides.near > 0:
             break
-        if work <= 0 and not are_many(parts.factors):
+        if work <= 0 and not jumps.are_many(parts.factors):
             break
         log_delta = min(max(log_delta + math.log(sides.near), math.log(_SMALLEST)), 0.0)
     return best
@@ -298,7 +278,7 @@ def _at_epsilon(
     """The bounds at an epsilon between two floats, the value believed near, and Search.tailed."""
     below, above = place
     plan = plan_at(factors, whole, c=c, epsilon=below, log_delta=log_delta)
-    made = None if plan is None else within_cap(factors, plan, log_unit=log_delta)
+    made = None if plan is None else quadrature.within_cap(factors, plan, log_unit=log_delta)
     if made is None:
         return Interval(0.0, 1.0), 0.0, False
     sides = made.at(below)
@@ -308,7 +288,7 @@ def _at_epsilon(
     return _told(sides, other, log_delta), near if near > 0 else 0.0, tailed
 
 
-def _told(below: Sides, above: Sides, log_delta: float) -> Interval:
+def _told(below: quadrature.Sides, above: quadrature.Sides, log_delta: float) -> Interval:
     """Delta at an epsilon between two floats, from both sides there in the unit e^log_delta."""
     unit = math.exp(log_delta)
     pad = 1e-15 * (1 + abs(log_delta))

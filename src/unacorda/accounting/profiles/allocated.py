@@ -27,15 +27,9 @@ from unacorda.accounting.pld.convolution import (
     tilted,
 )
 from unacorda.accounting.pld.grid import Law
+from unacorda.accounting.profiles import draws
 from unacorda.accounting.profiles.boxes import Array, Box, box
 from unacorda.accounting.profiles.curves import PrivacyProfile, TwoSides, nothing
-from unacorda.accounting.profiles.draws import (
-    GRAIN,
-    LocationFamily,
-    cell_masses,
-    curve_of_cells,
-    on_grain,
-)
 
 _U = 2.0**-53
 _CHARGE = 16 * _U
@@ -408,7 +402,7 @@ class AllocationPair:
     Source      Feldman and Shenfeld 2025, arXiv:2502.08202 (the pair); docs/proofs/allocation.md.
     """
 
-    noise: LocationFamily
+    noise: draws.LocationFamily
     steps: int
     uses: int = 1
     opposite: bool = False
@@ -433,7 +427,7 @@ class AllocationPair:
         found = np.zeros_like(upper)
         # the average ratio decides; a lattice reaches a few times as far as e^epsilon
         unit = math.sqrt(self.steps)
-        shift = np.asarray(on_grain(self.noise.move))
+        shift = np.asarray(draws.on_grain(self.noise.move))
         most = min(float(self.noise.loss(shift, shift + _SEEN_REACH)), _FARTHEST)
         gaps = self.steps * np.abs(np.expm1(np.clip(upper, 0.0, most) * (1 if remove else -1)))
         rungs = np.ceil(np.log(np.maximum(gaps / unit, 1.0)) / math.log(_GROWTH))
@@ -453,11 +447,11 @@ class AllocationPair:
 
     def _made(self, statistic: _Statistic, *, remove: bool) -> PrivacyProfile:
         """The laws of the sum of all steps, modulo the length of a transform."""
-        shift = on_grain(self.noise.move)
+        shift = draws.on_grain(self.noise.move)
         reach = shift + (self.noise.far if self.noise.edge else 0.0)
         places = np.linspace(-reach if self.opposite else -1.3 * self.noise.edge, reach, _PLACES)
         values = statistic.of(self._ratios(places, shift))
-        weights = cell_masses(self.noise, places, side=-1)
+        weights = draws.cell_masses(self.noise, places, side=-1)
         inner = np.concatenate((values[:1], (values[1:] + values[:-1]) / 2, values[-1:]))
         mean = float(weights @ inner)
         deviation = math.sqrt(max(float(weights @ (inner - mean) ** 2), 1e-300))
@@ -469,13 +463,13 @@ class AllocationPair:
         width = length / size
         first = math.floor(float(values[0]) / width) + 1
         levels = np.arange(first, math.ceil(float(values[-1]) / width))
-        ends = np.round(np.interp(levels * width, values, places) / GRAIN) * GRAIN
+        ends = np.round(np.interp(levels * width, values, places) / draws.GRAIN) * draws.GRAIN
 
         def sums(moved: float, side: Side) -> Array:
             """Masses of the sum, where noise is moved in some steps."""
             terms = []
             for move, count in ((moved, self.uses), (0.0, self.steps - self.uses)):
-                masses = cell_masses(self.noise, ends - move, side=side)
+                masses = draws.cell_masses(self.noise, ends - move, side=side)
                 law = Law(first=first - 1, weights=masses, infinity=0.0)
                 terms.append((tilted(law, step=Fraction(1), tilt=0.0, side=side), count))
             window = Window(first=0, size=size, tilt=0.0, higher=1 / size, lower=-1 / size)
@@ -485,7 +479,7 @@ class AllocationPair:
 
         pair = shift, -shift if self.opposite else 0.0
         p, q = pair if remove else pair[::-1]
-        return curve_of_cells(sums(p, -1), sums(q, 1))
+        return draws.curve_of_cells(sums(p, -1), sums(q, 1))
 
     def _ratios(self, places: Array, shift: float) -> Array:
         """Likelihood ratios of a step, or their difference for both shifts."""

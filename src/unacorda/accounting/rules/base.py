@@ -24,22 +24,12 @@ from unacorda.accounting.profiles.curves import PrivacyProfile
 from unacorda.accounting.profiles.noises import of_law, within
 from unacorda.checks import demand
 from unacorda.errors import UnsupportedEvent
+from unacorda.privacy import guarantees
 from unacorda.privacy.events import Composed, Event, Gaussian, Repeated, compose
-from unacorda.privacy.guarantees import (
-    GDP,
-    ZCDP,
-    ApproxDP,
-    Guarantee,
-    PureDP,
-    RenyiDP,
-    gdp_of,
-    renyi_of,
-    zcdp_of,
-)
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
 _E = TypeVar("_E", bound=Event)
-_Kind = TypeVar("_Kind", bound=Guarantee)
+_Kind = TypeVar("_Kind", bound=guarantees.Guarantee)
 Direction: TypeAlias = Literal["remove", "add"]
 """remove: the unit is in the first table, not in the second; add: the other way round."""
 CurveOf: TypeAlias = Callable[[Event, Direction, Neighbors], PrivacyProfile]
@@ -186,27 +176,27 @@ class Rules(Generic[_E]):
         pure = self.pure(event)
         return None if pure is None else (pure, Fraction(0))
 
-    def pure_price(self, event: _E) -> PureDP:
+    def pure_price(self, event: _E) -> guarantees.PureDP:
         """The pure epsilon; raises UnsupportedEvent where there is none."""
         pure = self.pure(event)
         if pure is None:
             raise self.no_price(event, "PureDP")
-        return PureDP(pure)
+        return guarantees.PureDP(pure)
 
-    def zcdp(self, event: _E) -> ZCDP:
+    def zcdp(self, event: _E) -> guarantees.ZCDP:
         """The rho, and the delta that comes with it."""
-        return known(zcdp_of(self._promise(event, "ZCDP")))
+        return known(guarantees.zcdp_of(self._promise(event, "ZCDP")))
 
-    def gdp(self, event: _E, *, fine: bool) -> GDP:
+    def gdp(self, event: _E, *, fine: bool) -> guarantees.GDP:
         """The mu, and the delta that comes with it; fine: without rounding it to 2^-80."""
-        return known(gdp_of(self._promise(event, "GDP")))
+        return known(guarantees.gdp_of(self._promise(event, "GDP")))
 
-    def renyi_price(self, event: _E, order: Fraction) -> RenyiDP:
+    def renyi_price(self, event: _E, order: Fraction) -> guarantees.RenyiDP:
         """The Renyi divergence of an order as a cost."""
         promise = self._promise(event, "RenyiDP")
-        if isinstance(promise, ApproxDP):
+        if isinstance(promise, guarantees.ApproxDP):
             raise self.has_delta(event)
-        return known(renyi_of(promise, alpha=order))
+        return known(guarantees.renyi_of(promise, alpha=order))
 
     def no_price(self, event: _E, kind: str) -> UnsupportedEvent:
         """The error that the event has no cost of this kind."""
@@ -228,12 +218,12 @@ class Rules(Generic[_E]):
             event, kind="RenyiDP", try_instead="Renyi DP has no delta: use ZCDP or ApproxDP."
         )
 
-    def _promise(self, event: _E, kind: str) -> PureDP | ApproxDP:
+    def _promise(self, event: _E, kind: str) -> guarantees.PureDP | guarantees.ApproxDP:
         pair = self.approximate(event)
         if pair is None:
             raise self.no_price(event, kind)
         epsilon, delta = pair
-        return ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
+        return guarantees.ApproxDP(epsilon, delta) if delta else guarantees.PureDP(epsilon)
 
     # ---- the privacy loss under a relation
 
