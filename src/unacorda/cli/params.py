@@ -51,9 +51,28 @@ _BUDGETS = "numbers of epsilon, delta, rho and mu, each once"
 _KEYS = "COLUMN=A,B,C, COLUMN=@FILE with one key a line, or @TABLE.csv alone"
 
 
+_GRAMMAR = """EVENTS is written as in Python: names of events with their numbers, methods
+for samples, + for composition and * for counts. Numbers are exact: 0.01, 1e-5, 1/3.
+
+  gaussian(noise_multiplier=1)         Gaussian noise, in units of sensitivity
+  laplace(noise_multiplier=20)         Laplace noise
+  pure(epsilon=1)                      anything of which only this is known
+  ... .poisson_sampled(rate=0.01)      on a Poisson sample
+  ... .fixed_size_sampled(size=256, population=60000)
+  ... * 10000 + ...                    a composition
+
+For a wrong name or number, the error shows its column and what is allowed there."""
+
+_WORDS = {"{GRAMMAR}": _GRAMMAR, "{EXIT_CODES}": EXIT_CODES}
+"""What stands for several lines in the help of several verbs."""
+
+
 def _laid_out(text: str) -> str:
     """A help whose indented lines, as of examples, click leaves as they are."""
-    parts = inspect.cleandoc(text).split("\n\n")
+    text = inspect.cleandoc(text)
+    for word, lines in _WORDS.items():
+        text = text.replace(word, lines)
+    parts = text.split("\n\n")
     return "\n\n".join(f"\b\n{one}" if "\n  " in f"\n{one}" else one for one in parts)
 
 
