@@ -44,7 +44,6 @@ KEPT_SHARE = Fraction(1, 20)
 KEYS_ONCE = "each column once, and in one option alone"
 """What the keys of groups must be."""
 
-_LIMITS = ("max_rows", "max_groups", "max_rows_per_group")
 _LONGEST_COUNT = 30
 _NUMBERS = ("epsilon", "delta", "rho", "mu")
 _BUDGETS = "numbers of epsilon, delta, rho and mu, each once"
@@ -299,22 +298,16 @@ def _count_or_auto(name: str, text: str) -> int | str:
 
 
 def unit_of(
-    request: Guarantee | None = None,
-    *,
-    persons: tuple[str, ...],
-    row: bool,
-    max_rows: Any = None,
-    max_groups: int | None = None,
-    max_rows_per_group: int | None = None,
+    request: Guarantee | None = None, *, persons: tuple[str, ...], row: bool, **limits: Any
 ) -> Unit:
     """The unit of privacy that options give; InvalidParameter where they do not go together.
 
-    request: of which `SEARCH_SHARE` finds the number of rows, where `auto` is written for it.
+    limits: on rows, by name; request: of which `SEARCH_SHARE` finds the number of rows, where
+    `auto` is written for it.
     """
     from unacorda.query.schema.units import Person, Row, auto
 
-    limits = (max_rows, max_groups, max_rows_per_group)
-    given = {n: limit for n, limit in zip(_LIMITS, limits, strict=True) if limit is not None}
+    given = {name: limit for name, limit in limits.items() if limit is not None}
     if row:
         expected = "no --unit and no --max-rows with it"
         demand(not persons and not given, "--row", row, expected=expected)
