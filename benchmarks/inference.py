@@ -55,7 +55,9 @@ from tests.inference.designs import (
 Floats = NDArray[np.float64]
 
 HERE = Path(__file__).resolve().parent
-KINDS = ("linear", "logistic", "median", "poisson")
+KINDS = ("linear", "logistic", "median", "poisson", "mixed")
+"""Mixed: counts whose rates vary by a gamma law of shape 1 around the model's mean."""
+COUNTS = ("poisson", "mixed")
 SIZES = (5000,)
 EPSILONS = (0.1, 0.3, 1.0)
 Z = 1.959964
@@ -77,16 +79,19 @@ def drawn_from(
     kind: str, design: Design, n: int, mean: float, drawn: np.random.Generator
 ) -> tuple[Floats, Floats, Floats]:
     """Features, targets and the true parameters."""
-    theta = design.coefficients(0.3 if kind == "poisson" else 0.5)
+    theta = design.coefficients(0.3 if kind in COUNTS else 0.5)
     middle = design.draw(np.random.default_rng(0), 50_000).mean(axis=0)
-    first = {"logistic": -0.4, "poisson": float(np.log(mean))}.get(kind, 1.0)
+    first = float(np.log(mean)) if kind in COUNTS else {"logistic": -0.4}.get(kind, 1.0)
     truth = np.append(first - theta[1:] @ middle, theta[1:])
     x = design.draw(drawn, n)
     at = truth[0] + x @ truth[1:]
     if kind == "logistic":
         return x, (drawn.random(n) < expit(at)).astype(float), truth
-    if kind == "poisson":
-        return x, drawn.poisson(np.exp(np.minimum(at, 9))).astype(float), truth
+    if kind in COUNTS:
+        rates = np.exp(np.minimum(at, 9))
+        if kind == "mixed":
+            rates = rates * drawn.exponential(size=n)
+        return x, drawn.poisson(rates).astype(float), truth
     return x, at + drawn.normal(size=n), truth
 
 
@@ -98,14 +103,16 @@ def model_of(kind: str, design: Design, mean: float) -> Any:
         "median": lambda: inference.QuantileRegression(**options, **reach),
         "logistic": lambda: inference.LogisticRegression(**options),
         "poisson": lambda: inference.PoissonRegression(largest=max(10, 10 * mean), **options),
-    }[kind]()
+    }["poisson" if kind in COUNTS else kind]()
 
 
 def free_errors(kind: str, x: Floats, y: Floats) -> Floats:
     """Standard errors of the same fit without privacy."""
     if kind == "median":
         return quantile_errors(x, quantile=0.5, density=0.398942)
-    return {"linear": ols, "logistic": logit_fit, "poisson": poisson_fit}[kind](x, y)[1]
+    if kind in COUNTS:
+        return poisson_fit(x, y)[1]
+    return {"linear": ols, "logistic": logit_fit}[kind](x, y)[1]
 
 
 def adassp(x: Floats, y: Floats, design: Design, drawn: np.random.Generator) -> Floats:
