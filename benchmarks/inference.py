@@ -132,7 +132,15 @@ def adassp(x: Floats, y: Floats, design: Design, drawn: np.random.Generator) -> 
     return np.append(theta[0] - theta[1:] @ ((lower + half) / half), theta[1:] / half)
 
 
-def coverage(report: Report, kinds: list[str], sizes: list[int], fits: int, mean: float) -> None:
+def coverage(
+    report: Report,
+    kinds: list[str],
+    sizes: list[int],
+    *,
+    fits: int,
+    mean: float,
+    names: list[str] | None,
+) -> None:
     columns = [("model", ""), ("design", ""), ("n", ",.0f"), ("finite", ".2f")]
     columns += [("coverage, least", ">"), ("width, worst slope", ">")]
     columns += [("error", ".2f"), ("AdaSSP", ".1f")]
@@ -141,6 +149,8 @@ def coverage(report: Report, kinds: list[str], sizes: list[int], fits: int, mean
     for kind in kinds:
         for n in sizes:
             for name, design in DESIGNS.items():
+                if names is not None and name not in names:
+                    continue
                 drawn = np.random.default_rng(n)
                 covered, widths, off, other = [], [], [], []
                 for _ in range(fits):
@@ -157,9 +167,10 @@ def coverage(report: Report, kinds: list[str], sizes: list[int], fits: int, mean
                 cells: list[Cell] = [None, None, None]
                 if covered:
                     each, wide = np.mean(covered, axis=0), np.median(widths, axis=0)
-                    cells = [f"{each.mean():.3f}, {each.min():.2f}"]
-                    cells += [f"{wide[0]:.2f}, {wide[1:].max():.2f}"]
-                    cells += [np.mean(np.square(off)) ** 0.5]
+                    cells = [f"{each.mean():.3f}, {each.min():.2f}", None, None]
+                    if np.isfinite(wide).all():  # else maximum likelihood has no errors
+                        cells[1:] = [f"{wide[0]:.2f}, {wide[1:].max():.2f}"]
+                        cells += [np.mean(np.square(off)) ** 0.5]
                 of_peer = np.mean(np.square(other)) ** 0.5 if other else None
                 row(kind, name, n, len(covered) / fits, *cells, of_peer)
 
@@ -433,7 +444,9 @@ def main() -> None:
     ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     wanted = ("coverage", "real", "errors", "seconds", "diagnostics")
     ask.add_argument("--tables", nargs="+", choices=wanted, default=list(wanted))
-    ask.add_argument("--names", nargs="+", help="of models of real tables; by default all")
+    ask.add_argument(
+        "--names", nargs="+", help="of designs and of models of real tables; by default all"
+    )
     ask.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     ask.add_argument("--sizes", nargs="+", type=int, default=list(SIZES))
     ask.add_argument("--fits", type=int, default=200, help="a design and size, for coverage")
@@ -446,7 +459,14 @@ def main() -> None:
     options = ask.parse_args()
     with Report(__file__, options.json) as report:
         if "coverage" in options.tables:
-            coverage(report, options.kinds, options.sizes, options.fits, options.mean)
+            coverage(
+                report,
+                options.kinds,
+                options.sizes,
+                fits=options.fits,
+                mean=options.mean,
+                names=options.names,
+            )
         if "real" in options.tables:
             real(report, options.sizes, options.fits, options.names)
         if "errors" in options.tables:

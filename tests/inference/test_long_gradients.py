@@ -125,6 +125,10 @@ def test_skewed_scores_pull_as_far_as_their_skewness_does_not_explain() -> None:
     assert not found["skewed"].bent
     assert found["skewed"].tail.index > 2.5
     assert found["skewed and far wider than the model"].bent
+    none = Released(values=np.zeros(2), deviation=1e-4)
+    for lengths, strength in ((light, 0.0), (4 * light, 0.35)):
+        still = pull_of_skewed(none, rows, counted(lengths, 8.0), place=24, skewness=1.0)
+        assert still.strength == strength
     for pull in found.values():
         assert pull.direction == pytest.approx([1.0, 0.0])
 

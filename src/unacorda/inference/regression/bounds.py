@@ -75,6 +75,9 @@ _OF_SKEWNESS, _MORE_THAN_SKEWED = 0.35, 0.2
 """The part of the far gradients that points one way because scores are skewed, at skewness 1, and
 the further part from which on a mean is taken for bent."""
 
+_FAR_WIDER: Final = 2.0
+"""The mean square of gradients over that of the model from which on scores are taken for skewed."""
+
 _ONE_WAY: Final = 0.7
 """The least part of the farthest gradients that is then taken to point one way: farther out than
 directions are asked for, it is larger."""
@@ -141,9 +144,12 @@ class Lengths:
 
     @property
     def mean_square(self) -> float:
-        """The mean of squares of lengths, as far as bins stand out."""
-        seen = np.where(self.counts > _SEEN * self.deviations, self.counts, 0.0)
-        return _MEAN_SQUARE * float(seen @ self.edges**2) / max(float(seen.sum()), 1.0)
+        """The mean of squares of lengths, up to the first bin that does not stand out."""
+        seen = self.counts > _SEEN * self.deviations
+        fullest = int(np.argmax(self.counts))
+        seen[fullest:] = np.logical_and.accumulate(seen[fullest:])
+        counts = np.where(seen, self.counts, 0.0)
+        return _MEAN_SQUARE * float(counts @ self.edges**2) / max(float(counts.sum()), 1.0)
 
     def upper_edge(self, share: float) -> float:
         """The edge below which so large a share of the counts lies, of bins that stand out."""
@@ -233,9 +239,9 @@ class Pull:
     """How far the longest gradients point one way: 0 if their signs are like coin tosses.
 
     tail: of their lengths before weighting and clipping; direction: of unit length; strength: the
-    length of the mean of their directions without noise and chance, at most 1, and at least
-    `_ONE_WAY` where bent; 0 if noise and chance may explain it; bent: the mean is treated as one
-    that the model does not fit.
+    length of the mean of their directions without noise and chance, at most 1, and more where bent;
+    0 if noise and chance may explain it; bent: the mean is treated as one that the model does not
+    fit.
     """
 
     tail: ParetoTail
@@ -326,18 +332,23 @@ def pull_of_skewed(
     """The pull of long gradients beyond what scores of this skewness have if the model holds.
 
     In the metric of the curvature the mean square of gradients is their number of coordinates if
-    the model holds. If it is larger, skewness explains less.
+    the model holds. If it is larger, skewness explains less; if it is far larger, scores are skewed
+    by more than the model has, and a pull is assumed where none is seen.
     """
     beyond = float(_beyond(lengths, 2 * _NEXT)[place])
     tail = DirectionSum(mean=farthest, rows=rows, beyond=beyond)
-    usual = _OF_SKEWNESS * skewness / max(lengths.mean_square / rows.size, 1.0)
-    strength = max(tail.strength - usual, 0.0)
-    bent = strength >= _MORE_THAN_SKEWED
+    wider = max(lengths.mean_square / rows.size, 1.0)
+    strength = max(tail.strength - _OF_SKEWNESS * skewness / wider, 0.0)
+    least = 0.0
+    if strength >= _MORE_THAN_SKEWED:
+        least = _ONE_WAY
+    elif wider > _FAR_WIDER:
+        least = _OF_SKEWNESS
     return Pull(
-        tail=ParetoTail.of(lengths, lightest=_LIGHTEST if bent else _LIGHT),
+        tail=ParetoTail.of(lengths, lightest=_LIGHTEST if least else _LIGHT),
         direction=tail.direction,
-        strength=max(strength, _ONE_WAY) if bent else strength,
-        bent=bent,
+        strength=max(strength, least),
+        bent=least > 0,
     )
 
 

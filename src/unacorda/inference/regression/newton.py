@@ -44,6 +44,7 @@ from unacorda.inference.regression.covariance import (
 )
 from unacorda.inference.regression.metric import thrift
 from unacorda.inference.regression.rows import (
+    GRADIENT,
     MATRIX,
     Gradient,
     Matrix,
@@ -64,6 +65,9 @@ _JOINT: Final = 0.2
 
 _NOISE_OF_STEPS, _NOISE_OF_MATRICES = 0.45, 0.3
 """Noise allowed, of the sampling error of a coefficient, and of a curvature of norm 1."""
+
+_OF_SKEWNESS: Final = 2.0
+"""That much of this noise is always allowed, times the skewness of scores, and no more than all."""
 
 _NO_NOISE: Final = 0.005
 """Noise of a curvature, of norm 1, that a smaller bound would not be worth a scan for."""
@@ -358,7 +362,11 @@ class Newton:
                 farthest, rows, lengths, place=place, skewness=self.skewness
             )
         chosen = gradient_bound(rows, lengths, share=ahead, most=_NOISE_OF_STEPS, pull=self._pull)
-        least = min((self.cut or 0.0) * math.sqrt(self._square), most)
+        # Where scores are skewed, what is cut moves the fit, and a larger bound is worth its noise.
+        one = rows.noise(GRADIENT, 1.0, ahead) * math.sqrt(rows.number)
+        worth = min(_OF_SKEWNESS * (self.skewness or 0.0), 0.5 if self.ample else 1.0)
+        least = worth * _NOISE_OF_STEPS / one
+        least = min(max(least, (self.cut or 0.0) * math.sqrt(self._square)), most)
         self._longest = max(min(chosen.bound, most), least)
         self._within = within_of(lengths, self._longest)
 
