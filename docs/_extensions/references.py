@@ -95,7 +95,7 @@ RETURNED = {
     ),
     "unacorda.ledger.ledger.SubAccount": "account limit spent remaining durable close",
     "unacorda.ledger.entries.AccountTerms": "",
-    "unacorda.ledger.entries.Entry": "closes",
+    "unacorda.ledger.entries.Entry": "closes to_dict",
     "unacorda.ledger.entries.PeopleSplit": "",
     "unacorda.ledger.pricing.Repriced": "",
     "unacorda.ledger.pricing.OdometerReading": "",

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import re
 from collections import Counter
@@ -544,7 +543,7 @@ def _stated(book: Ledger, name: str, *, verify: bool) -> dict[str, Any]:
         ],
         "entries": [
             {
-                **{name: _plain(name, value) for name, value in dataclasses.asdict(entry).items()},
+                **entry.to_dict(),
                 "answered": ends.get(entry.reservation) == "committed",
                 "called_off": ends.get(entry.reservation) == "voided",
                 "steps": None if entry.series is None else steps[entry.sequence],
@@ -552,21 +551,6 @@ def _stated(book: Ledger, name: str, *, verify: bool) -> dict[str, Any]:
             for entry in entries
         ],
     }
-
-
-_TEXTS = frozenset(
-    {
-        *("event", "request", "charge", "spent", "sub_spent", "part_charge", "definition"),
-        *("limits", "found"),
-    }
-)
-
-
-def _plain(name: str, value: Any) -> Any:
-    """A field of an entry; a JSON text as what it says."""
-    if name not in _TEXTS:
-        return value
-    return json.loads(value) if value else None
 
 
 def _repriced(book: Ledger, name: str, delta: str) -> dict[str, Any]:

@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee
@@ -153,11 +154,29 @@ class Entry:
             return None
         return SplitPart(split=self.split, key=self.part)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entry in plain values, its JSON texts as what they hold.
+
+        Returns
+        -------
+        dict
+            None for a text that is empty.
+        """
+        fields = {name: getattr(self, name) for name in FIELDS}
+        held = {name: json.loads(fields[name]) if fields[name] else None for name in _TEXTS}
+        return {**fields, **held}
+
     @property
     def closes(self) -> bool:
         """Whether the entry closes a sub-account, by limiting it to what it has spent."""
         return self.state == "limited" and self.request == self.sub_spent
 
+
+_TEXTS = (
+    *("event", "request", "charge", "spent", "sub_spent", "part_charge", "definition"),
+    *("limits", "found"),
+)
+"""Of what an entry says, the texts of JSON."""
 
 FIELDS = tuple(field.name for field in dataclasses.fields(Entry))
 """The names of what an entry says, in their order."""

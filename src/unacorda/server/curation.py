@@ -8,10 +8,9 @@ Refused changes are entered too.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, TypeVar
 
 from unacorda.errors import InvalidParameter, LedgerMismatch, UnacordaError
@@ -294,9 +293,8 @@ class Curation:
 
 def _entry_as_json(entry: Entry) -> dict[str, Any]:
     """An entry in plain values, without what only a program that verifies it needs."""
-    said = {field.name: getattr(entry, field.name) for field in fields(Entry)}
-    shown = {name: said[name] for name in _SHOWN}
-    return shown | {n: json.loads(said[n]) if said[n] else None for n in _GUARANTEES}
+    said = entry.to_dict()
+    return {name: said[name] for name in (*_SHOWN, *_GUARANTEES)}
 
 
 def _sequence(text: str) -> int:
