@@ -13,6 +13,7 @@ import mpmath
 import numpy as np
 import pytest
 from scipy import integrate, special, stats
+from tests.accounting.profile_bounds import profile_bounds
 from tests.tiers import mostly_slow
 
 from unacorda.accounting.accountant import (
@@ -38,7 +39,7 @@ from unacorda.accounting.prices import price, pure_epsilon, renyi, rho
 from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.allocated import Tails, allocated
 from unacorda.accounting.profiles.noises import finite
-from unacorda.accounting.rules.base import Profile, plain, profile_bounds, rules_of, without_mass
+from unacorda.accounting.rules.base import Profile, plain, rules_of, without_mass
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy.events import (
     Approximate,
@@ -218,7 +219,7 @@ def test_negative_moments_by_quadrature(sigma: float, power: float) -> None:
     x, w = np.exp(mu * nodes - mu * mu / 2), stats.norm.pdf(nodes) * (nodes[1] - nodes[0])
     truth = math.log(np.sum(((x[:, None] + x[None, :]) / 2) ** -power * w[:, None] * w[None, :]))
     curve = curves.gaussian(1 / Fraction(sigma) ** 2)
-    transform = LaplaceTransform.of(curve, curve, 2)
+    transform = LaplaceTransform(curve, curve, 2)
     found = renyi_added(transform, lambda a: a / (2 * Fraction(sigma) ** 2), alpha=1 + power)
     assert truth / power * (1 - 1e-9) <= found <= truth / power * 1.02
 
@@ -446,7 +447,7 @@ def test_numbers_of_any_size(sigma: float, steps: int) -> None:
 def test_ends_of_a_curve() -> None:
     curve = finite(of_points(Fraction(1, 2), 2, Fraction(1, 100)))
     for remove in (True, False):
-        found = allocated(Tails.of(curve, curve, 10), remove=remove)
+        found = allocated(Tails(curve, curve, 10), remove=remove)
         asked: Any = np.array([-math.inf, -1e4, -700.0, 0.0, 700.0, 1e4, math.inf])
         box = found(asked)
         assert np.all(box.lower <= box.upper)

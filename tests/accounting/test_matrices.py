@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.accounting.profile_bounds import profile_bounds
 from tests.support.cases import in_subtests
 
 from unacorda.accounting.accountant import delta_interval, epsilon, epsilon_interval, tradeoff
@@ -26,7 +27,7 @@ from unacorda.accounting.matrices import (
     squared_tree_sensitivity,
 )
 from unacorda.accounting.prices import price, renyi, rho
-from unacorda.accounting.rules.base import dominated, plain, profile_bounds
+from unacorda.accounting.rules.base import dominated, plain
 from unacorda.checks import exact
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.privacy.events import (

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from scipy import special
 from tests.accounting.long_contours import MP
+from tests.accounting.profile_bounds import profile_bounds
 from tests.tiers import mostly_slow
 
 from unacorda.accounting.accountant import delta_interval, epsilon_interval
@@ -28,7 +29,7 @@ from unacorda.accounting.prices import (
     rho,
     zcdp_price,
 )
-from unacorda.accounting.rules.base import Direction, profile_bounds
+from unacorda.accounting.rules.base import Direction
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy.events import (
     Approximate,

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from tests.accounting.profile_bounds import profile_bounds
 from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
@@ -24,7 +25,7 @@ from unacorda.accounting.pld.distribution import (
     worst_epsilon,
 )
 from unacorda.accounting.pld.grid import law_above, law_below, places
-from unacorda.accounting.rules.base import curve_of, profile_bounds
+from unacorda.accounting.rules.base import curve_of
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.events import (
     Approximate,

@@ -9,6 +9,7 @@ import math
 import numpy as np
 import pytest
 from tests.accounting import by_contours
+from tests.accounting.profile_bounds import profile_bounds
 from tests.tiers import mostly_slow
 
 from unacorda.accounting import (
@@ -20,7 +21,6 @@ from unacorda.accounting import (
     rho,
     tradeoff,
 )
-from unacorda.accounting.rules.base import profile_bounds
 from unacorda.privacy.events import (
     Approximate,
     Event,

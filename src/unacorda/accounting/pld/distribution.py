@@ -176,7 +176,7 @@ class PrivacyLossDistribution:
         neighbors: Neighbors = AddRemove,
         grid: int = 1 << 17,
     ) -> PrivacyLossDistribution:
-        """The loss of an event, compositions included; see profile_bounds for which are known."""
+        """The loss of an event, compositions included; see `curve_of` for which are known."""
         whole = priceable(event)
         if direction not in ("remove", "add"):
             raise InvalidParameter("direction", direction, expected="'remove' or 'add'")

@@ -14,12 +14,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
-import numpy as np
-from numpy.typing import ArrayLike
-
 from unacorda.accounting.divergences.finite import FiniteLoss
 from unacorda.accounting.laws import Law
-from unacorda.accounting.profiles.boxes import Array
 from unacorda.accounting.profiles.curves import PrivacyProfile
 from unacorda.accounting.profiles.noises import of_law, within
 from unacorda.checks import demand
@@ -454,38 +450,6 @@ def law_of(event: Event, *, reach: int) -> Law | None:
     return rules_of(event).law(event, reach=reach)
 
 
-def profile_bounds(
-    event: Event,
-    epsilons: ArrayLike,
-    *,
-    direction: Direction = "remove",
-    neighbors: Neighbors = AddRemove,
-) -> tuple[Array, Array]:
-    """Bounds of delta(epsilon) = sup over A of P(A) - e^epsilon Q(A), one direction.
-
-    epsilons: floats of any shape, negative and infinite ones too; each means the number it holds.
-    direction: see Direction; the worse of both is the event's delta. neighbors: sampling is
-    priced only under the relation that its theorem names. The numbers inside a fixed-size sample
-    speak of adding or removing one unit, as everywhere, and are read here for replacing one.
-    Returns (lower, upper), arrays of that shape with lower <= delta <= upper.
-    Raises UnsupportedEvent for compositions other than of Gaussian events, shuffled ones, and
-    sampling schemes under another relation; InvalidParameter for NaN and unknown words.
-
-    Bound       both, of the worst pair that the event allows; for ZeroConcentrated, and discrete
-                Gaussian noise of l2 sensitivity sqrt(2) or more, of the supremum over pairs.
-    Source      the functions of `curves` and `amplified`; docs/proofs/pld.md.
-
-    >>> from unacorda.privacy.events import Gaussian
-    >>> lower, upper = profile_bounds(Gaussian(noise_multiplier=1.0), [1.0])
-    >>> float(lower[0]) <= 0.12693673750664397 <= float(upper[0])
-    True
-    """
-    asked = np.asarray(epsilons, dtype=np.float64)
-    demand(not np.isnan(asked).any(), "epsilons", epsilons, expected="numbers, none of them NaN")
-    found = curve_of(event, direction=direction, neighbors=neighbors)(asked)
-    return found.lower, found.upper
-
-
 def curve_of(
     event: Event,
     *,
@@ -494,13 +458,25 @@ def curve_of(
     inside: CurveOf | None = None,
     quick: bool = False,
 ) -> PrivacyProfile:
-    """The profile of one direction of an event as a PrivacyProfile; see profile_bounds.
+    """The profile sup over A of P(A) - e^epsilon Q(A) of one direction of an event.
 
+    direction: see Direction; the worse of both is the event's delta. neighbors: sampling is
+    priced only under the relation that its theorem names. The numbers inside a fixed-size sample
+    speak of adding or removing one unit, as everywhere, and are read here for replacing one.
     inside: the curves of compositions, selections and shuffled events, wherever they stand in the
     event; None: these are refused. quick: as `Profile` takes it.
 
-    Bound       both, as profile_bounds.
-    Source      the rules of the event's kind.
+    Raises UnsupportedEvent for compositions other than of Gaussian events, shuffled ones, and
+    sampling schemes under another relation; InvalidParameter for unknown words.
+
+    Bound       both, of the worst pair that the event allows; for ZeroConcentrated, and discrete
+                Gaussian noise of l2 sensitivity sqrt(2) or more, of the supremum over pairs.
+    Source      the rules of the event's kind; docs/proofs/pld.md.
+
+    >>> from unacorda.privacy.events import Gaussian
+    >>> found = curve_of(Gaussian(noise_multiplier=1.0))(np.array([1.0]))
+    >>> float(found.lower[0]) <= 0.12693673750664397 <= float(found.upper[0])
+    True
     """
     demand(direction in ("remove", "add"), "direction", direction, expected="'remove' or 'add'")
     return Profile(direction=direction, neighbors=neighbors, inside=inside, quick=quick).of(event)
