@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from fractions import Fraction
 
 from unacorda import checks
@@ -111,37 +111,34 @@ class ParallelComposition:
 
         Raises WrongUnit for a cost of another kind than the unit's.
         """
-        numbers = self._price(cost).additive
-        return self._unit.with_additive(
-            [sums.increase(part, number) for sums, number in zip(self._sums, numbers, strict=True)]
-        )
+        return self._each(_LargestSum.increase, part, cost)
 
     def spend(self, part: Hashable, cost: Guarantee) -> Guarantee:
         """Count `cost` for a part and return the increase of the parent's debt.
 
         Raises WrongUnit for a cost of another kind than the unit's.
         """
-        numbers = self._price(cost).additive
-        return self._unit.with_additive(
-            [sums.add(part, number) for sums, number in zip(self._sums, numbers, strict=True)]
-        )
+        return self._each(_LargestSum.add, part, cost)
 
     def decrease(self, part: Hashable, cost: Guarantee) -> Guarantee:
         """The decrease from `owed` without `cost`, which this part has spent."""
-        numbers = self._price(cost).additive
-        return self._unit.with_additive(
-            [sums.decrease(part, number) for sums, number in zip(self._sums, numbers, strict=True)]
-        )
+        return self._each(_LargestSum.decrease, part, cost)
 
     def withdraw(self, part: Hashable, cost: Guarantee) -> Guarantee:
         """Take `cost` back from a part, as if it had never been spent, and return `decrease`.
 
         Use it only for a cost that `spend` counted, of a question that never reached any data.
         """
-        numbers = self._price(cost).additive
-        return self._unit.with_additive(
-            [sums.remove(part, number) for sums, number in zip(self._sums, numbers, strict=True)]
-        )
+        return self._each(_LargestSum.remove, part, cost)
+
+    def _each(
+        self,
+        change: Callable[[_LargestSum, Hashable, Fraction], Fraction],
+        part: Hashable,
+        cost: Guarantee,
+    ) -> Guarantee:
+        numbers = zip(self._sums, self._price(cost).additive, strict=True)
+        return self._unit.with_additive([change(sums, part, number) for sums, number in numbers])
 
     def _price(self, cost: Guarantee) -> Guarantee:
         if not self._unit.comparable_with(cost):

@@ -16,6 +16,8 @@ from unacorda.synthesis.junction_tree import Floats
 if TYPE_CHECKING:
     import pandas
 
+__all__ = ["ModelCounts"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ModelCounts:

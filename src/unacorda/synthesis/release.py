@@ -62,6 +62,8 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
+__all__ = ["SyntheticTable", "synthesize"]
+
 _VERSION: Final = 1
 _SHOWN: Final = 10
 

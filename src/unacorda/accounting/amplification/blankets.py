@@ -197,8 +197,12 @@ def _binomial(trials: int, chance: float, x: Array) -> tuple[Array, float]:
     return found, 2 * float(np.max(error))
 
 
-def _at_least(trials: Array | float, chance: float, k: Array) -> Array:
-    """P[count >= k]."""
+def at_least(trials: Array | float, chance: float, k: Array) -> Array:
+    """P[count >= k] of a binomial law.
+
+    Bound       none: SciPy's error is the caller's to add.
+    Source      the incomplete beta function.
+    """
     inside = (k > 0) & (k <= trials)
     a, b = np.where(inside, k, 1.0), np.where(inside, trials - k + 1.0, 1.0)
     found: Array = np.where(inside, scipy.special.betainc(a, b, chance), np.where(k <= 0, 1.0, 0.0))
@@ -208,9 +212,9 @@ def _at_least(trials: Array | float, chance: float, k: Array) -> Array:
 def _between(trials: Array | float, chance: float, first: Array, end: Array) -> Array:
     """P[first <= count < end], from above, by the smaller of both tails."""
     high = first > trials * chance
-    over, later = _at_least(trials, chance, first), _at_least(trials, chance, end)
-    under = _at_least(trials, 1 - chance, trials - end + 1)
-    sooner = _at_least(trials, 1 - chance, trials - first + 1)
+    over, later = at_least(trials, chance, first), at_least(trials, chance, end)
+    under = at_least(trials, 1 - chance, trials - end + 1)
+    sooner = at_least(trials, 1 - chance, trials - first + 1)
     mass = np.where(high, over - later, under - sooner)
     found: Array = np.maximum(mass, 0.0) + _TRUSTED * np.where(high, over, under)
     return found
@@ -237,15 +241,6 @@ def _given(t: Array, rho: Array, epsilon: float, *, sign: int = 1) -> Array:
 
 
 _UNIT = 2.0**-53
-
-
-def at_least(trials: int, chance: float, k: int) -> float:
-    """P[count >= k] of a binomial law.
-
-    Bound       none: SciPy's error is the caller's to add.
-    Source      the incomplete beta function.
-    """
-    return 1.0 if k <= 0 else float(scipy.special.betainc(k, trials - k + 1, chance))
 
 
 def log_binomial(trials: int | Array, chance: float, x: Array) -> tuple[Array, Array]:

@@ -170,8 +170,8 @@ def _delta_of_range(low: int, high: int, n: int, other: float, epsilon: float) -
     coins = max(0, math.floor(mean - _UNLIKELY * spread))
     found = _event_of(ones, zeros, coins, other).delta(epsilon)
     if coins:
-        fewer = at_least(doubtful, 1 - blind, doubtful - coins + 1) * (1 + 1e-9)
-        found += fewer
+        fewer = at_least(doubtful, 1 - blind, np.asarray(doubtful - coins + 1.0))
+        found += float(fewer) * (1 + 1e-9)
     return found
 
 

@@ -13,6 +13,7 @@ import functools
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from scipy.special import log_ndtr
@@ -92,6 +93,9 @@ def _log_normal(z: Floats) -> tuple[Floats, Floats]:
 
 LOG_ROOT = 0.5 * math.log(2 * math.pi)
 MOST_POINTS = 8000
+_GRID = ("x", "log_mass", "ell", "share", "edge_mass", "edge_ell", "edge_share")
+_NO_GRID: dict[str, Any] = dict.fromkeys(_GRID, np.empty(0))
+"""Before `on_grid`."""
 _MOST_ABSCISSA = 1e20
 
 
@@ -119,8 +123,8 @@ class SampledGaussian(Factor):
     edge_mass: Floats
     edge_ell: Floats
     edge_share: Floats
-    under: float
-    lost: float
+    under: float = 0.0
+    lost: float = 0.0
     cut: Cut | None = None
     hazard: Floats | None = None
 
@@ -191,12 +195,9 @@ class SampledGaussian(Factor):
     def limit(self) -> float:
         """The largest abscissa at which M(c) is formed in floats."""
         load = 600.0 + (0.5 * self.x * self.x if self.cut is None else -self.log_mass)
-        if self.remove:
-            room = load / np.maximum(self.ell, 1e-300)
-            return float(room[self.ell > 0].min(initial=_MOST_ABSCISSA)) - 1.0
-        return float(
-            (load / np.maximum(-self.ell, 1e-300))[self.ell < 0].min(initial=_MOST_ABSCISSA)
-        )
+        loss = self.ell if self.remove else -self.ell
+        room = load / np.maximum(loss, 1e-300)
+        return float(room[loss > 0].min(initial=_MOST_ABSCISSA)) - self.remove
 
     def cumulants(self, cs: Floats) -> tuple[Floats, Floats, Floats]:
         """K, K' and K'' at real abscissas, for planning: not certified."""
@@ -365,7 +366,6 @@ def sampled_gaussian(
     points = math.ceil((high - low) / step)
     if points > MOST_POINTS or not 1e-12 < q < 1 or mu < 1e-9:
         return None
-    empty = np.empty(0)
     whole = SampledGaussian(
         q=q,
         mu=mu,
@@ -374,15 +374,7 @@ def sampled_gaussian(
         low=low,
         high=low + step * points,
         step=step,
-        x=empty,
-        log_mass=empty,
-        ell=empty,
-        share=empty,
-        edge_mass=empty,
-        edge_ell=empty,
-        edge_share=empty,
-        under=0.0,
-        lost=0.0,
+        **_NO_GRID,
     )
     return on_grid(whole, points)
 

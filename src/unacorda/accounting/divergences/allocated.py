@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -24,7 +23,7 @@ from unacorda.accounting.profiles.allocated import falling_law, rising_law
 from unacorda.accounting.profiles.boxes import Array, box
 from unacorda.accounting.profiles.curves import PrivacyProfile
 from unacorda.extras import later
-from unacorda.privacy.conversions.arguments import Real, order
+from unacorda.privacy.conversions.arguments import Real
 from unacorda.privacy.enclosure import context, float_up, mpf
 
 scipy = later("scipy")
@@ -68,30 +67,21 @@ def renyi_removed(moments: Callable[[int], Any], *, alpha: Real) -> float:
     Edges       alpha above 256 -> inf.
     Source      whole_moments; van Erven and Harremoes 2014, Thm. 11 (convexity).
     """
-    order(alpha)
     return between_orders(lambda k: context().log1p(moments(k)), alpha)
 
 
-@dataclass(frozen=True, slots=True)
 class LaplaceTransform:
     """log E e^{-uX} of the ratio X of one step, from above, at u that grow by one factor.
 
     grown: t (u + log E e^{-uX}); fallen: t log E e^{-uX}; largest: what x is cut to beside a
     remainder that is counted.
+
+    Bound       upper: e^{-ux} is convex, and `rising_law` and `falling_law` spread X.
+    Source      docs/proofs/allocation.md, Section 3.
     """
 
-    steps: int
-    u: Array
-    grown: Array
-    fallen: Array
-
-    @classmethod
-    def of(cls, forward: PrivacyProfile, backward: PrivacyProfile, steps: int) -> LaplaceTransform:
-        """From the curves of (P, Q) and (Q, P) of one step.
-
-        Bound       upper: e^{-ux} is convex, and `rising_law` and `falling_law` spread X.
-        Source      docs/proofs/allocation.md, Section 3.
-        """
+    def __init__(self, forward: PrivacyProfile, backward: PrivacyProfile, steps: int) -> None:
+        """Lay it out from the curves of (P, Q) and (Q, P) of one step."""
         places = _places(forward)
         weights, beyond = rising_law(forward, places)
         fallen = falling_law(backward, places)
@@ -119,8 +109,9 @@ class LaplaceTransform:
             plain[start : start + 256] = logs
             high = logs + part * (1 + 4e-16) + 1e-15
             lifted[start : start + 256] = np.where(part < 0.5, low, high)
-        grown = np.maximum.accumulate(np.maximum(lifted, 0.0)) * steps * (1 + 4e-16)
-        return cls(steps=steps, u=u, grown=grown, fallen=np.minimum(plain, 0.0) * steps)
+        self.steps, self.u = steps, u
+        self.grown = np.maximum.accumulate(np.maximum(lifted, 0.0)) * steps * (1 + 4e-16)
+        self.fallen = np.minimum(plain, 0.0) * steps
 
 
 def _places(curve: PrivacyProfile) -> Array:
@@ -150,7 +141,6 @@ def renyi_added(
     Bound       upper, rounded up.
     Source      docs/proofs/allocation.md, Section 3; Feldman and Shenfeld 2025 (the last bound).
     """
-    order(alpha)
     steps, b = transform.steps, Fraction(alpha) - 1
     loose = float_up(mpf(divergence(1 + b / steps)))
     shape = float(b)

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from unacorda.accounting.laws import Finite, of_discrete_laplace, of_points
-from unacorda.privacy.conversions.arguments import Real, cached, non_negative, order, share
+from unacorda.privacy.conversions.arguments import Real, cached
 from unacorda.privacy.enclosure import context, float_up, mpf
 
 _LARGEST_SHIFT = 64
@@ -28,7 +28,6 @@ def renyi_of_law(law: Finite, *, alpha: Real) -> float:
     >>> round(renyi_of_law(of_points(Fraction(1), 2), alpha=2), 6)
     0.735326
     """
-    order(alpha)
     return float_up(_divergence(law, mpf(Fraction(alpha) - 1)))
 
 
@@ -52,7 +51,6 @@ def renyi_of_discrete_laplace(scale: Real, *, sensitivity: Real, alpha: Real) ->
     >>> round(renyi_of_discrete_laplace(1.0, sensitivity=1, alpha=2), 6)
     0.735326
     """
-    order(alpha)
     shift, rate, b = int(sensitivity), 1 / Fraction(scale), mpf(Fraction(alpha) - 1)
     if shift > _LARGEST_SHIFT:
         return renyi_of_law(of_points(shift * rate, 2), alpha=alpha)
@@ -74,9 +72,6 @@ def renyi_of_sampled_pure(epsilon: Real, *, rate: Real, alpha: Real) -> float:
     Edges       epsilon = 0 or rate = 0 -> 0.0;  rate = 1 -> renyi_from_pure.
     Source      Kairouz, Oh, Viswanath 2015, Thm. 3.3 (the domination); Steinke 2022, Section 6.
     """
-    non_negative(epsilon=epsilon)
-    share(rate=rate)
-    order(alpha)
     if epsilon == 0 or rate == 0:
         return 0.0
     mp, x, q = context(), mpf(epsilon), mpf(rate)
@@ -112,8 +107,6 @@ def renyi_of_poisson(divergence: Callable[[int], float], *, rate: Real, alpha: R
     Edges       alpha above 256 -> inf: use renyi_at_large_orders.
     Source      Steinke 2022, arXiv:2210.00597, Thms. 34 and 35; Zhu and Wang 2019.
     """
-    share(rate=rate)
-    order(alpha)
     return between_orders(lambda k: _poisson_moment(divergence, mpf(rate), k), alpha)
 
 
@@ -156,8 +149,6 @@ def renyi_at_large_orders(divergence: float, *, rate: Real, alpha: Real) -> floa
     Source      Steinke 2022, arXiv:2210.00597, Prop. 42 (Minkowski's inequality), and Thm. 35;
                 the first is quasi-convexity of the divergence.
     """
-    share(rate=rate)
-    order(alpha)
     if math.isinf(divergence):
         return math.inf
     mp, a, b = context(), mpf(alpha), mpf(Fraction(alpha) - 1)
@@ -180,8 +171,6 @@ def renyi_of_fixed_size(
     Edges       alpha above 256 -> inf.
     Source      Wang, Balle, Kasiviswanathan 2019, arXiv:1808.00087, Thm. 9.
     """
-    share(rate=rate)
-    order(alpha)
     return between_orders(lambda k: _fixed_size_moment(divergence, largest, mpf(rate), k), alpha)
 
 

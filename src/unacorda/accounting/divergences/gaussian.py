@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unacorda.privacy.conversions.arguments import Real, cached, order
+from unacorda.privacy.conversions.arguments import Real, cached
 from unacorda.privacy.enclosure import context, float_up, mpf
 from unacorda.privacy.rounding import float_above
 
@@ -78,7 +78,6 @@ def renyi_of_gaussian_mixture(
     >>> round(renyi_of_gaussian_mixture(2, [Fraction(1)], [Fraction(1)], rate=1, alpha=4), 9)
     0.5
     """
-    order(alpha)
     law = _Mixture.of(noise, shifts, weights, Fraction(rate))
     if law is None:
         return 0.0

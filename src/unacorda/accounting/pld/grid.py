@@ -70,10 +70,8 @@ def law_above(curve: PrivacyProfile, *, step: Fraction, first: int, last: int) -
 
 def _kinks(values: Array, kept: NDArray[np.int64], step: Fraction) -> Array:
     """The weights of the law whose profile is the broken line through (0, 1) and kept nodes."""
-    ahead, behind = _growth(step, 1 if len(kept) == len(values) else np.diff(kept))
-    falls = -np.diff(values[kept])
-    right = np.append(falls / ahead, 0.0)
-    left = np.concatenate(([1.0 - values[0]], falls / behind))
+    left, right = _slopes(values, kept, step)
+    left[0] = 1.0 - values[0]
     weights = np.zeros_like(values)
     weights[kept] = np.maximum(left - right, 0.0) + _CHARGE * (left + right)
     return weights

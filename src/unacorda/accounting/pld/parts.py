@@ -25,6 +25,7 @@ from unacorda.accounting.pld.tables import (
     laid_below,
     laid_down,
     sampled_above,
+    upper_of,
 )
 from unacorda.accounting.prices import checked_pure_epsilon, renyi
 from unacorda.accounting.profiles import curves
@@ -145,17 +146,13 @@ def curve_of_any(
             if curve.atomic:
                 return curve
             pair = curve.attained or laid_below(curve)
-            return laid_down(_upper(curve), _upper(curve), attained=pair)
+            return laid_down(upper_of(curve), upper_of(curve), attained=pair)
         case _:
             return curve_of(event, direction=direction, neighbors=neighbors, inside=_inside)
 
 
 def _inside(event: events.Event, direction: Direction, neighbors: Neighbors) -> PrivacyProfile:
     return curve_of_any(event, direction=direction, neighbors=neighbors)
-
-
-def _upper(curve: PrivacyProfile) -> Profile:
-    return lambda epsilon: curve(epsilon).upper
 
 
 def _selected(

@@ -14,8 +14,14 @@ import numpy as np
 
 from unacorda.accounting.laws import of_points
 from unacorda.accounting.pld.grid import law_below
-from unacorda.accounting.pld.sources import atoms_of_pair, curve_of_atoms
-from unacorda.accounting.pld.tables import Profile, end_of_losses, end_of_upper, laid_down
+from unacorda.accounting.pld.sources import atoms_of_pair, curve_of_atoms, largest_pair
+from unacorda.accounting.pld.tables import (
+    Profile,
+    end_of_losses,
+    end_of_upper,
+    laid_down,
+    upper_of,
+)
 from unacorda.accounting.profiles.atoms import minorant
 from unacorda.accounting.profiles.boxes import Array, Box, box
 from unacorda.accounting.profiles.curves import PrivacyProfile
@@ -56,7 +62,7 @@ def selected(
     for own, turned in (run, run[::-1]):
         losses = _losses(turned)
         sticks = hockey_sticks(event, losses, turned(losses).upper)
-        profiles.append(_least(sticks.profile_of(_upper(own)) if sticks else others(), limit))
+        profiles.append(_least(sticks.profile_of(upper_of(own)) if sticks else others(), limit))
         places += [float(np.max(sticks.shifts))] if sticks else []
     return laid_down(
         *profiles,
@@ -70,10 +76,6 @@ def _losses(curve: PrivacyProfile) -> Array:
     ends = [end_of_upper(curve, above=faint) for faint in _FAINT]
     found = np.unique([np.linspace(0.0, end, _LOSSES) for end in ends])
     return np.concatenate((-found[:0:-1], found))
-
-
-def _upper(curve: PrivacyProfile) -> Profile:
-    return lambda epsilon: curve(epsilon).upper
 
 
 def _least(profile: Profile, limit: PrivacyProfile | None) -> Profile:
@@ -234,8 +236,6 @@ _LOSS_CELLS = 1 << 11
 _STARTS = np.linspace(0.02, 0.96, 48)
 """Probabilities under P of what wins over all others."""
 _FINEST = 1 / 256
-_DELTAS = (1e-4, 1e-6, 1e-9)
-"""Orders are compared by their epsilons here; one that is nowhere far from the best is taken."""
 _SEEN_DELTA = 1e-40
 """Losses are looked at as far as delta is above this."""
 _LARGEST_MEAN = 1e4
@@ -274,9 +274,7 @@ def curve_of_best_order(event: Tries, run: PrivacyProfile) -> PrivacyProfile | N
     pairs = [pair for pair in _best_runs(run, runs) if pair is not None]
     if not pairs:
         return None
-    found = np.array([[_epsilon(*pair[:2], delta) for delta in _DELTAS] for pair in pairs])
-    shares = found / np.maximum(found.max(axis=0), 1e-300)
-    first, second, trust = pairs[int(np.argmax(shares.min(axis=1)))]
+    first, second, trust = pairs[largest_pair([pair[:2] for pair in pairs])]
     return curve_of_atoms(atoms_of_pair(first, second, trust=trust))
 
 
@@ -392,12 +390,3 @@ def _law(run: PrivacyProfile) -> tuple[Array, Array, Array, float]:
     masses = law.weights[held]
     others = masses * np.exp(-losses) * (1 + 16 * _UNIT * (1 + np.abs(losses)))
     return losses, masses, others, law.infinity
-
-
-def _epsilon(first: Array, second: Array, delta: float) -> float:
-    """The epsilon of a pair at a delta, about: by sums from the largest ratio downward."""
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        order = np.argsort(-first / second)
-        over, under = np.cumsum(first[order]), np.cumsum(second[order])
-        found = np.log(np.maximum(over - delta, 0.0) / under)
-    return float(np.max(found, initial=0.0, where=found < math.inf))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -27,6 +27,7 @@ from unacorda.checks import demand
 from unacorda.errors import InvalidParameter
 
 _U = 2.0**-53
+_DELTAS = (1e-4, 1e-6, 1e-9)
 _TRUSTED = 1e-12
 """Relative error granted to SciPy's cdf, sf and logpdf, which state none."""
 
@@ -116,6 +117,28 @@ def curve_of_both(at: Array, ahead: Array, behind: Array) -> PrivacyProfile:
     turned = np.minimum((np.exp(-at) * behind - np.expm1(-at)) * (1 + 16 * _U), 1.0)
     values = np.concatenate((turned[:0:-1], np.minimum(ahead, turned[0])))
     return curve_through(np.concatenate((-at[:0:-1], at)), np.minimum.accumulate(values))
+
+
+def largest_pair(pairs: Sequence[tuple[Array, Array]]) -> int:
+    """The number of the pair of laws whose epsilon is nowhere far from the largest.
+
+    Epsilons are compared at three deltas, as shares of the largest of all pairs.
+
+    Bound       none: it is a choice.
+    Source      the definition.
+    """
+    found = np.array([[_about_epsilon(*pair, delta) for delta in _DELTAS] for pair in pairs])
+    shares = found / np.maximum(found.max(axis=0), 1e-300)
+    return int(np.argmax(shares.min(axis=1)))
+
+
+def _about_epsilon(first: Array, second: Array, delta: float) -> float:
+    """By sums from the largest ratio downward."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        order = np.argsort(-first / second)
+        over, under = np.cumsum(first[order]), np.cumsum(second[order])
+        found = np.log(np.maximum(over - delta, 0.0) / under)
+    return float(np.max(found, initial=0.0, where=found < math.inf))
 
 
 def from_function(profile: Callable[[Array], Any], *, error: float = 0.0) -> PrivacyProfile:
@@ -293,11 +316,7 @@ def cells(first: Any, second: Any, *, points: Array) -> tuple[PrivacyProfile, Pr
 def quantiles(first: Any, second: Any, points: ArrayLike | None) -> Array:
     """The caller's points, or quantiles of both laws, dense in the tails."""
     if points is not None:
-        expected = "two or more numbers, ascending"
-        given = _numbers("points", points, expected=expected)
-        if given.ndim != 1 or len(given) < 2 or not np.all(np.diff(given) > 0):
-            raise InvalidParameter("points", points, expected=expected)
-        return given
+        return _numbers("points", points, expected="three or more numbers, ascending")
     logs = np.geomspace(1e-16, 0.5, 4000)
     found = [law.ppf(logs) for law in (first, second)] + [law.isf(logs) for law in (first, second)]
     everything: Array = np.unique(np.concatenate(found))

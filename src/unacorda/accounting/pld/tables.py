@@ -32,6 +32,11 @@ _SAMPLES, _SAMPLED, _FALL = 48, 1e-9, 0.5
 _NEAR = 1.05
 
 
+def upper_of(curve: PrivacyProfile) -> Profile:
+    """The upper side of a curve."""
+    return lambda epsilon: curve(epsilon).upper
+
+
 def laid_down(
     forward: Profile, backward: Profile, *, attained: PrivacyProfile, places: Sequence[float] = ()
 ) -> PrivacyProfile:
@@ -163,10 +168,6 @@ def by_divergences(orders: Sequence[float], divergences: Sequence[float]) -> Pro
 
 
 def _end(values: Array, above: float) -> float:
-    return _first(values, float(values[-1]) * (1 + 1e-9) + above)
-
-
-def _first(values: Array, goal: float) -> float:
-    """The first place of the scale at which a falling function is at most the goal."""
-    under = np.flatnonzero(values <= goal)
+    """The first place of the scale at which a falling function is at its end, but for `above`."""
+    under = np.flatnonzero(values <= float(values[-1]) * (1 + 1e-9) + above)
     return float(_SCALE[max(int(under[0]), 1)]) if len(under) else _LARGEST

@@ -129,29 +129,20 @@ def _logs(places: Array) -> Box:
     return Box(logs - slack, logs + slack)
 
 
-@dataclass(frozen=True, slots=True)
 class Tails:
     """E (R - c)+ and E (c - R)+ of t steps, laid out where they are asked and remembered.
+
+    forward, backward: the curves of (P, Q) and (Q, P) of one step; steps: t, 2 or more.
 
     Bound       upper.
     Source      docs/proofs/allocation.md.
     """
 
-    rising: _Tail
-    falling: _Tail
-    forward: PrivacyProfile
-    backward: PrivacyProfile
-
-    @classmethod
-    def of(cls, forward: PrivacyProfile, backward: PrivacyProfile, steps: int) -> Tails:
-        """From the curves of (P, Q) and (Q, P) of one step; steps: t, 2 or more."""
+    def __init__(self, forward: PrivacyProfile, backward: PrivacyProfile, steps: int) -> None:
         many = min(steps, _MOST_STEPS)  # R falls in convex order as t grows
-        return cls(
-            rising=_Tail(forward, backward, many, rise=True),
-            falling=_Tail(forward, backward, many, rise=False),
-            forward=forward,
-            backward=backward,
-        )
+        self.forward, self.backward = forward, backward
+        self.rising = _Tail(forward, backward, many, rise=True)
+        self.falling = _Tail(forward, backward, many, rise=False)
 
 
 @dataclass(slots=True)

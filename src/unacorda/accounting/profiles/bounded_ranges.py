@@ -16,7 +16,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from unacorda.accounting.pld.sources import curve_of_both, finite_pair
+from unacorda.accounting.pld.sources import curve_of_both, finite_pair, largest_pair
 from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.boxes import Array, Box
 from unacorda.accounting.profiles.curves import PrivacyProfile
@@ -37,7 +37,6 @@ _REACH = 6.0
 _LARGEST = 600.0
 _SLACK = 2.0**-48
 """Relative error that is charged for the few float operations of a step."""
-_DELTAS = (1e-4, 1e-6, 1e-9)
 _COINS = np.linspace(0.5, 0.98, 25)
 
 
@@ -158,26 +157,10 @@ def one_coin(edge: Fraction, count: int) -> PrivacyProfile:
     held = float_below(edge) * (1 - _SLACK)
     hits = np.arange(count + 1)
     chances = np.expm1((_COINS - 1) * held) / math.expm1(-held)
-    found = np.array(
-        [
-            [_epsilon(losses, masses, delta) for delta in _DELTAS]
-            for losses, masses in (
-                ((hits - count * (1 - share)) * held, scipy.stats.binom.pmf(hits, count, chance))
-                for share, chance in zip(_COINS, chances, strict=True)
-            )
-        ]
-    )
-    shares = found / np.maximum(found.max(axis=0), 1e-300)
-    first = float(chances[int(np.argmax(shares.min(axis=1)))])
+    pairs = []
+    for share, chance in zip(_COINS, chances, strict=True):
+        masses = scipy.stats.binom.pmf(hits, count, chance)
+        pairs.append((masses, masses * np.exp((count * (1 - share) - hits) * held)))
+    first = float(chances[largest_pair(pairs)])
     second = 1 / (1 + (1 - first) / first * math.exp(held))
     return finite_pair([first, 1 - first], [second, 1 - second])
-
-
-def _epsilon(losses: Array, masses: Array, delta: float) -> float:
-    """The epsilon of a law at a delta, about."""
-    order = np.argsort(-losses)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        over = np.cumsum(masses[order]) - delta
-        under = np.cumsum((masses * np.exp(-losses))[order])
-        found = np.log(np.maximum(over, 0.0) / under)
-    return float(np.max(found, initial=0.0, where=np.isfinite(found)))

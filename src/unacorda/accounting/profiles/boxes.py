@@ -72,7 +72,7 @@ class Box:
         with np.errstate(over="ignore", under="ignore"):
             low = self.lower / np.where(self.lower >= 0, right.upper, right.lower)
             high = self.upper / np.where(self.upper >= 0, right.lower, right.upper)
-        return _next(low, high)
+        return Box(np.nextafter(low, -math.inf), np.nextafter(high, math.inf))
 
     def exp(self) -> Box:
         """The exponential of these numbers."""
@@ -193,7 +193,3 @@ def _scaled(left: Box, right: Box) -> Box:
         _times(left.upper, larger, toward=math.inf),
     )
     return Box(low, high)
-
-
-def _next(lower: Array, upper: Array) -> Box:
-    return Box(np.nextafter(lower, -math.inf), np.nextafter(upper, math.inf))

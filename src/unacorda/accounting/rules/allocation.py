@@ -145,7 +145,7 @@ def _in_every_step(event: Event, count: int) -> Event:
 @functools.lru_cache(maxsize=8)
 def _tails(event: Event, steps: int, neighbors: Neighbors, inside: base.CurveOf | None) -> Tails:
     """Remembered: they hold large tables."""
-    return Tails.of(*base.Profile(neighbors=neighbors, inside=inside).both(event), steps)
+    return Tails(*base.Profile(neighbors=neighbors, inside=inside).both(event), steps)
 
 
 @functools.lru_cache(maxsize=8192)
@@ -185,4 +185,4 @@ def _transform(event: Event, steps: int) -> LaplaceTransform | None:
         forward, backward = base.Profile().both(event)
     except UnsupportedEvent:
         return None
-    return LaplaceTransform.of(forward, backward, steps)
+    return LaplaceTransform(forward, backward, steps)

@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import TypeVar
 
 from unacorda.accounting.matrices import (
+    SquaredNorms,
     count_bands,
     group_columns,
     squared_move,
@@ -109,16 +110,10 @@ class TreeRules(_StepsRules[events.TreeAggregation]):
     """Steps as the leaves of a binary tree."""
 
     def sensitivity(self, event: events.TreeAggregation) -> Fraction:
-        found = squared_tree_sensitivity(
-            steps=event.steps, participations=event.participations, separation=event.separation
-        )
-        return Fraction(found)
+        return Fraction(squared_tree_sensitivity(**_pattern(event)))
 
     def move(self, event: events.TreeAggregation) -> Fraction:
-        found = squared_tree_move(
-            steps=event.steps, participations=event.participations, separation=event.separation
-        )
-        return Fraction(found)
+        return Fraction(squared_tree_move(**_pattern(event)))
 
 
 @base.rules_for(events.CyclicPoissonSampled)
@@ -137,14 +132,7 @@ class CyclicRules(_PlainRules[events.CyclicPoissonSampled]):
                 kind="cyclic Poisson sampling",
                 try_instead=f"Its encoder has {count} bands: use a separation of that.",
             )
-        above, _ = group_columns(one)
-        return events.compose(
-            [
-                _gaussian_above(one.noise_multiplier, square).poisson_sampled(rate=event.rate)
-                * turns
-                for square, turns in above or ((Fraction(0), 1),)
-            ]
-        )
+        return _turns(event, group_columns(one)[0], _gaussian_above)
 
     def of_both_units(self, event: events.CyclicPoissonSampled) -> events.Event:
         return event
@@ -153,20 +141,31 @@ class CyclicRules(_PlainRules[events.CyclicPoissonSampled]):
         self, event: events.CyclicPoissonSampled, neighbors: Neighbors
     ) -> events.Event | None:
         """The unit is of one group and always gives the same."""
-        _, below = group_columns(event.event)
-        pair = events.compose(
-            [
-                _gaussian_below(event.event.noise_multiplier, square).poisson_sampled(
-                    rate=event.rate
-                )
-                * turns
-                for square, turns in below or ((Fraction(0), 1),)
-            ]
-        )
+        pair = _turns(event, group_columns(event.event)[1], _gaussian_below)
         return base.rules_of(pair).below(pair, neighbors)
 
     def _under(self, event: events.CyclicPoissonSampled, neighbors: Neighbors) -> events.Event:
         return self.plain(event)
+
+
+def _pattern(event: events.TreeAggregation) -> dict[str, int]:
+    names = ("steps", "participations", "separation")
+    return {name: getattr(event, name) for name in names}
+
+
+def _turns(
+    event: events.CyclicPoissonSampled,
+    columns: SquaredNorms,
+    noise: Callable[[Number, Fraction], events.Gaussian | events.Pure],
+) -> events.Event:
+    """Samples of the noise of each column of a group, as often as it occurs."""
+    sigma = event.event.noise_multiplier
+    return events.compose(
+        [
+            noise(sigma, square).poisson_sampled(rate=event.rate) * turns
+            for square, turns in columns or ((Fraction(0), 1),)
+        ]
+    )
 
 
 def _gaussian_above(sigma: Number, square: Fraction) -> events.Gaussian:
