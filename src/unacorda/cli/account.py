@@ -28,31 +28,6 @@ if TYPE_CHECKING:
 
 ALPHA = params.number(above=1, most=1e100)
 
-GRAMMAR = """EVENTS is written as in Python: names of events with their numbers, methods
-for samples, + for composition and * for counts. Numbers are exact: 0.01, 1e-5, 1/3.
-
-  gaussian(noise_multiplier=1)         Gaussian noise, in units of sensitivity
-  laplace(noise_multiplier=20)         Laplace noise
-  pure(epsilon=1)                      anything of which only this is known
-  ... .poisson_sampled(rate=0.01)      on a Poisson sample
-  ... .fixed_size_sampled(size=256, population=60000)
-  ... * 10000 + ...                    a composition
-
-For a wrong name or number, the error shows its column and what is allowed there."""
-
-HELP = f"""Price a composition of mechanisms: what it costs, from both sides, and by which theorem.
-
-{GRAMMAR}
-
-Examples:
-  unacorda account --delta 1e-5 --delta 1e-6 --neighbors add-remove \\
-      "gaussian(noise_multiplier=1).poisson_sampled(rate=0.01) * 10000"
-  unacorda account --epsilon 1 --rho --alpha 8 --explain \\
-      "gaussian(noise_multiplier=2) * 4 + laplace(noise_multiplier=20)"
-  unacorda account --tradeoff --json \\
-      "randomized_response(epsilon=1, categories=2)"
-
-Upper ends are never below the truth and lower ends never above it."""
 
 _RATES = tuple(Fraction(1, 10**power) for power in (3, 2, 1))
 """The false-positive rates at which an attacker's hits are shown."""
@@ -61,7 +36,7 @@ _LONGEST = 20_000_000
 _DEEPEST = 40
 
 
-@params.verb(help=HELP, short_help="Price a composition of mechanisms.")
+@params.verb(short_help="Price a composition of mechanisms.")
 @click.argument("events", metavar="[EVENTS]", required=False, help="What is priced.")
 @params.option(
     "--event-json",
@@ -107,7 +82,20 @@ def account(
     explain: bool,
     as_json: bool,
 ) -> None:
-    """The verb; its help is `HELP`."""
+    r"""Price a composition of mechanisms: what it costs, from both sides, and by which theorem.
+
+    {GRAMMAR}
+
+    Examples:
+      unacorda account --delta 1e-5 --delta 1e-6 --neighbors add-remove \
+          "gaussian(noise_multiplier=1).poisson_sampled(rate=0.01) * 10000"
+      unacorda account --epsilon 1 --rho --alpha 8 --explain \
+          "gaussian(noise_multiplier=2) * 4 + laplace(noise_multiplier=20)"
+      unacorda account --tradeoff --json \
+          "randomized_response(epsilon=1, categories=2)"
+
+    Upper ends are never below the truth and lower ends never above it.
+    """
     from unacorda.accounting.explanation import explain as explained
     from unacorda.accounting.explanation import sampling_notes
     from unacorda.cli.events import written

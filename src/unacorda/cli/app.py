@@ -15,10 +15,10 @@ import click
 
 from unacorda._version import __version__
 from unacorda.cli.errors import EXIT_CODES, ExitCode, Invocation, reported, silence
+from unacorda.cli.params import InOrder
 
 _HELP = f"""Private answers about tables of people, and what mechanisms cost.
 
-\b
 Begin with:
   unacorda demo
   unacorda query --help
@@ -37,13 +37,8 @@ _ELSEWHERE = {"serve": "server"}
 """But for these, whose module has another name."""
 
 
-class _Verbs(click.Group):
+class _Verbs(InOrder):
     """Verbs that are loaded when they are asked for: a short command is mostly imports."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of the verbs."""
-        del ctx
-        return list(_VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """A verb; None for what is none."""
@@ -59,6 +54,7 @@ class _Verbs(click.Group):
 app = click.version_option(__version__, message="%(prog)s %(version)s", help="Print the version.")(
     _Verbs(
         "unacorda",
+        commands={name: click.Command(name) for name in _VERBS},
         help=_HELP,
         context_settings={"help_option_names": ["-h", "--help"]},
     )

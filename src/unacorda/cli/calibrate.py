@@ -18,7 +18,7 @@ import click
 
 from unacorda.checks import demand, exact
 from unacorda.cli import params, render
-from unacorda.cli.account import ALPHA, GRAMMAR, answer, check_neighbors, located, upper_end
+from unacorda.cli.account import ALPHA, answer, check_neighbors, located, upper_end
 from unacorda.cli.render import plain, rounded
 from unacorda.errors import InvalidParameter
 
@@ -29,20 +29,6 @@ if TYPE_CHECKING:
     from unacorda.privacy.events import Event
     from unacorda.privacy.neighbors import Neighbors
 
-HELP = f"""Find the least noise, the most steps or the largest rate with which EVENTS meet a target.
-
-{GRAMMAR}
-
-Leave one number open as a name, such as x. The value that is found was priced and meets the
-target; the output shows how much of the target is left.
-
-Examples:
-  unacorda calibrate --epsilon 2 --delta 1e-5 \\
-      "gaussian(noise_multiplier=x).poisson_sampled(rate=0.01) * 10000"
-  unacorda calibrate --rho 0.5 "gaussian(noise_multiplier=10) * n"
-  unacorda calibrate --advantage 0.1 --json \\
-      "gaussian(noise_multiplier=1).poisson_sampled(rate=q) * 100"
-"""
 
 _CHOICES = (
     "one target: --epsilon (with --delta, or with --alpha for Renyi DP), --rho or --mu (each with "
@@ -121,7 +107,7 @@ def _range(name: str, text: str) -> tuple[Fraction, Fraction]:
     raise InvalidParameter(name, text, expected="LOW:HIGH, with 1e-300 <= LOW <= HIGH <= 1e300")
 
 
-@params.verb(help=HELP, short_help="Find the least noise, or the most steps, for a target.")
+@params.verb(short_help="Find the least noise, or the most steps, for a target.")
 @click.argument("events", metavar="EVENTS", help="Events with one free name.")
 @params.gathered(
     "given",
@@ -170,7 +156,20 @@ def calibrate(
     neighbors: Neighbors,
     as_json: bool,
 ) -> None:
-    """The verb; its help is `HELP`."""
+    r"""Find the least noise, the most steps or the largest rate with which EVENTS meet a target.
+
+    {GRAMMAR}
+
+    Leave one number open as a name, such as x. The value that is found was priced and meets the
+    target; the output shows how much of the target is left.
+
+    Examples:
+      unacorda calibrate --epsilon 2 --delta 1e-5 \
+          "gaussian(noise_multiplier=x).poisson_sampled(rate=0.01) * 10000"
+      unacorda calibrate --rho 0.5 "gaussian(noise_multiplier=10) * n"
+      unacorda calibrate --advantage 0.1 --json \
+          "gaussian(noise_multiplier=1).poisson_sampled(rate=q) * 100"
+    """
     from unacorda.accounting.calibration import measure
     from unacorda.cli.events import written
 

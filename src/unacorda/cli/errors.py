@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import enum
 import os
 import shlex
@@ -180,12 +179,9 @@ def _usage(error: click.UsageError) -> str:
         ]
         text = f"Missing: {' and '.join(map(str, names))}"
     group = None if context is None else context.command
-    if isinstance(group, click.Group) and context and text.startswith("No such command"):
-        verbs = group.list_commands(context)
-        close = difflib.get_close_matches(text.split("'")[1], verbs, n=1)
-        if "Did you mean" not in text:
-            text = text.rstrip(".")
-            text += f". Did you mean {close[0]!r}?" if close else f". There are {', '.join(verbs)}"
+    unknown = isinstance(error, click.exceptions.NoSuchCommand) and not error.possibilities
+    if unknown and context is not None and isinstance(group, click.Group):
+        text += f" There are {', '.join(group.list_commands(context))}"
     end = "" if text.endswith(("?", ".")) else "."
     return f"{text}{end} See {'unacorda' if context is None else context.command_path} --help."
 

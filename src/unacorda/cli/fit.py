@@ -4,11 +4,10 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -199,15 +198,11 @@ class _Regression:
         """The columns without a type that a term uses as a number."""
         found = dict[str, None]()
         for term in (self.formula.target, *self.formula.terms):
-            if term.column is not None and not term.categories:
-                if self._untyped(
-                    start, name := start.scope.resolve(term.column, argument="FORMULA")
-                ):
-                    found[name] = None
+            if term.column is None:
+                found |= dict.fromkeys(self._converting(start, str(term.expression)))
             elif not term.categories:
-                parsed = start.scope.parse(str(term.expression), argument="FORMULA")
-                used = start.scope.used(parsed.columns)
-                found |= dict.fromkeys(leaf.label for leaf in used if leaf.converts)
+                name = start.scope.resolve(term.column, argument="FORMULA")
+                found |= {name: None} if self._untyped(start, name) else {}
         return list(found)
 
     @staticmethod
@@ -234,9 +229,29 @@ class _Regression:
         return {"features": features, "target": target}
 
     def _features(self, start: Query, term: FormulaTerm) -> Iterator[tuple[str, str]]:
-        found = term.features(partial(self._typed, start), partial(self._levels, start))
-        for label, expression in found:
-            yield label, expression if term.column else self._converted(start, expression)
+        """The label and the expression of each feature."""
+        if term.column is None:
+            yield term.text, self._converted(start, str(term.expression))
+        elif not term.categories:
+            yield term.column, self._typed(start, term.column, "DOUBLE")
+        else:
+            values = self._levels(start, term.column)
+            base, *others = map(literal, values)
+            name = identifier(term.column)
+            if isinstance(values[0], bool | int):
+                kind = "BOOLEAN" if isinstance(values[0], bool) else "DOUBLE"
+                name = self._typed(start, term.column, kind)
+            for level in others:
+                # A value that is not listed is missing, so that its row counts nowhere.
+                rest = ", ".join(one for one in (base, *others) if one != level)
+                test = f"WHEN {name} = {level} THEN 1 WHEN {name} IN ({rest}) THEN 0"
+                yield f"{term.column}[{level.strip(chr(39))}]", f"CASE {test} END"
+
+    @staticmethod
+    def _converting(start: Query, expression: str) -> list[str]:
+        """The columns of text that an expression uses as numbers."""
+        used = start.scope.used(start.scope.parse(expression, argument="FORMULA").columns)
+        return [leaf.label for leaf in used if leaf.converts]
 
     @staticmethod
     def _converted(start: Query, expression: str) -> str:
@@ -244,8 +259,7 @@ class _Regression:
         from unacorda.query.expressions.language import Name, Node, Operation, text_of
         from unacorda.query.expressions.reader import meaning
 
-        used = start.scope.used(start.scope.parse(expression, argument="FORMULA").columns)
-        names = {leaf.label.casefold() for leaf in used if leaf.converts}
+        names = {name.casefold() for name in _Regression._converting(start, expression)}
 
         def converted(node: Node) -> Node:
             match node:
@@ -295,9 +309,6 @@ _TERMS = (
 _COLUMN = re.compile(r'\w+|"(?:[^"]|"")+"')
 _CALL = re.compile(r"(\w+)\s*\((.*)\)", re.DOTALL)
 
-Levels = Sequence[str | int | bool | dt.date]
-"""The values of a column of categories; the first is the one the others are compared with."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormulaTerm:
@@ -307,30 +318,6 @@ class FormulaTerm:
     expression: str | None = None
     column: str | None = None
     categories: bool = False
-
-    def features(
-        self, typed: Callable[[str, str], str], levels: Callable[[str], Levels]
-    ) -> Iterator[tuple[str, str]]:
-        """The label and the expression of each feature.
-
-        typed: the expression of a column as a type of SQL; levels: the values of one of categories.
-        """
-        if self.column is None:
-            yield self.text, str(self.expression)
-        elif not self.categories:
-            yield self.column, typed(self.column, "DOUBLE")
-        else:
-            values = levels(self.column)
-            base, *others = map(literal, values)
-            name = identifier(self.column)
-            if isinstance(values[0], bool | int):
-                kind = "BOOLEAN" if isinstance(values[0], bool) else "DOUBLE"
-                name = typed(self.column, kind)
-            for level in others:
-                # A value that is not listed is missing, so that its row counts nowhere.
-                rest = ", ".join(one for one in (base, *others) if one != level)
-                test = f"WHEN {name} = {level} THEN 1 WHEN {name} IN ({rest}) THEN 0"
-                yield f"{self.column}[{level.strip(chr(39))}]", f"CASE {test} END"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -92,6 +92,14 @@ def _exists(url: str) -> bool:
     return not url.startswith(_SQLITE) or Path(url.removeprefix(_SQLITE)).is_file()
 
 
+def check_price(request: Guarantee, left: Guarantee, account: str) -> None:
+    """Raise BudgetExceeded for a request that an account does not pay; WrongUnit for a kind."""
+    from unacorda.accounting.charges import request_price
+    from unacorda.query.session import check_affordable
+
+    check_affordable(request_price(request, left), left, account)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PayingAccount:
     """The account of a ledger that pays, and of it the sub-account, where one is meant."""
@@ -218,12 +226,9 @@ class PayingAccount:
         Raises as `check_limit` and `check_left`, also for what the account's own budget does not
         pay.
         """
-        from unacorda.accounting.charges import request_price
-        from unacorda.query.session import check_affordable
-
         self.check_limit()
         assert self.budget is not None
-        check_affordable(request_price(request, self.budget), self.budget, self.dataset)
+        check_price(request, self.budget, self.dataset)
         self.check_left(request, None)
 
     def check_left(self, request: Guarantee, book: Ledger | None) -> None:
@@ -231,16 +236,13 @@ class PayingAccount:
 
         book: None before there is an account.
         """
-        from unacorda.accounting.charges import request_price
-        from unacorda.query.session import check_affordable
-
         if self.sub_account is None:
             return
         left = self.limit
         if not self.opens_sub_account(book) and book is not None:
             left = book.remaining(self.dataset, self.sub_account)
         assert left is not None
-        check_affordable(request_price(request, left), left, self.name)
+        check_price(request, left, self.name)
 
     def below(self, session: Session, book: Ledger, *, opens: bool = True) -> Session:
         """The session as the sub-account asks in it; as it is, where none is meant.

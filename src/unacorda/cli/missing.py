@@ -48,11 +48,10 @@ class Missing:
             self.faults.append(fault)
             return instead
 
-    def needed(self, value: _T | None, name: str) -> _T | None:
-        """The value; where there is none, note that it is missing, by this name."""
+    def needed(self, value: object, name: str) -> None:
+        """Note where there is no value that it is missing, by this name."""
         if value is None:
             self.faults.append(InvalidParameter(name, None, expected=name))
-        return value
 
     def error(self) -> InvalidParameter:
         """What is lacking, at least one option, as one error."""

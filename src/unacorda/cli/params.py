@@ -44,16 +44,34 @@ KEPT_SHARE = Fraction(1, 20)
 KEYS_ONCE = "each column once, and in one option alone"
 """What the keys of groups must be."""
 
-_LIMITS = ("max_rows", "max_groups", "max_rows_per_group")
 _LONGEST_COUNT = 30
 _NUMBERS = ("epsilon", "delta", "rho", "mu")
 _BUDGETS = "numbers of epsilon, delta, rho and mu, each once"
 _KEYS = "COLUMN=A,B,C, COLUMN=@FILE with one key a line, or @TABLE.csv alone"
 
 
+_GRAMMAR = """EVENTS is written as in Python: names of events with their numbers, methods
+for samples, + for composition and * for counts. Numbers are exact: 0.01, 1e-5, 1/3.
+
+  gaussian(noise_multiplier=1)         Gaussian noise, in units of sensitivity
+  laplace(noise_multiplier=20)         Laplace noise
+  pure(epsilon=1)                      anything of which only this is known
+  ... .poisson_sampled(rate=0.01)      on a Poisson sample
+  ... .fixed_size_sampled(size=256, population=60000)
+  ... * 10000 + ...                    a composition
+
+For a wrong name or number, the error shows its column and what is allowed there."""
+
+_WORDS = {"{GRAMMAR}": _GRAMMAR, "{EXIT_CODES}": EXIT_CODES}
+"""What stands for several lines in the help of several verbs."""
+
+
 def _laid_out(text: str) -> str:
     """A help whose indented lines, as of examples, click leaves as they are."""
-    parts = inspect.cleandoc(text).split("\n\n")
+    text = inspect.cleandoc(text)
+    for word, lines in _WORDS.items():
+        text = text.replace(word, lines)
+    parts = text.split("\n\n")
     return "\n\n".join(f"\b\n{one}" if "\n  " in f"\n{one}" else one for one in parts)
 
 
@@ -280,22 +298,16 @@ def _count_or_auto(name: str, text: str) -> int | str:
 
 
 def unit_of(
-    request: Guarantee | None = None,
-    *,
-    persons: tuple[str, ...],
-    row: bool,
-    max_rows: Any = None,
-    max_groups: int | None = None,
-    max_rows_per_group: int | None = None,
+    request: Guarantee | None = None, *, persons: tuple[str, ...], row: bool, **limits: Any
 ) -> Unit:
     """The unit of privacy that options give; InvalidParameter where they do not go together.
 
-    request: of which `SEARCH_SHARE` finds the number of rows, where `auto` is written for it.
+    limits: on rows, by name; request: of which `SEARCH_SHARE` finds the number of rows, where
+    `auto` is written for it.
     """
     from unacorda.query.schema.units import Person, Row, auto
 
-    limits = (max_rows, max_groups, max_rows_per_group)
-    given = {n: limit for n, limit in zip(_LIMITS, limits, strict=True) if limit is not None}
+    given = {name: limit for name, limit in limits.items() if limit is not None}
     if row:
         expected = "no --unit and no --max-rows with it"
         demand(not persons and not given, "--row", row, expected=expected)

@@ -18,9 +18,8 @@ import click
 
 from unacorda.checks import demand
 from unacorda.cli import params, render
-from unacorda.cli.account import GRAMMAR, check_neighbors
+from unacorda.cli.account import check_neighbors
 from unacorda.cli.audit import read_scores
-from unacorda.cli.errors import EXIT_CODES
 from unacorda.cli.ledger import chosen, dataset_option, ledger_option, opened
 from unacorda.cli.output import check_target
 from unacorda.errors import InvalidParameter
@@ -42,7 +41,7 @@ _ENDS = ("", "_se", "_low", "_high")
 _PLAIN = {int, float, type(None)}
 _SEEN = 1e-4  # of the largest mass: what is smaller would not be seen
 
-HELP = f"""Draw what mechanisms cost, what was spent, a release, or an attack.
+_HELP = """Draw what mechanisms cost, what was spent, a release, or an attack.
 
 {GRAMMAR}
 
@@ -64,7 +63,7 @@ picture; and --json, which prints what was drawn. Needs `pip install 'unacorda[p
 
 plot = params.InOrder(
     "plot",
-    help=HELP,
+    help=_HELP,
     short_help="Draw what mechanisms cost, what was spent, a release, an attack.",
 )
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from unacorda.checks import demand, exact
 from unacorda.cli import params, render
 from unacorda.cli.errors import ExitCode, no_account
-from unacorda.cli.ledger import PayingAccount, account, accounts, opened
+from unacorda.cli.ledger import PayingAccount, account, accounts, check_price, opened
 from unacorda.cli.output import check_target, output, stored
 from unacorda.cli.params import KEPT_SHARE, KEYS_ONCE, SEARCH_SHARE
 from unacorda.cli.tables import ALWAYS, UNKEPT, Asked, asked, assumed, data, print_free
-from unacorda.errors import BudgetExceeded, InvalidParameter, UnacordaError, UnsafeExpression
+from unacorda.errors import InvalidParameter, UnacordaError, UnsafeExpression
 from unacorda.privacy.guarantees import left_of
 
 if TYPE_CHECKING:
@@ -442,19 +442,14 @@ class CommandQuestion:
 
         So a question that cannot be asked does not open an account, which could not be undone.
         """
-        from unacorda.accounting.charges import request_price
-        from unacorda.accounting.filters import Filter
         from unacorda.query.session import check_affordable
 
         if self.asked.searches:
             self.unsearched.rehearse(budget=budget, account=account)
-            limit = budget or self.asked.request
-            check_affordable(request_price(self.asked.request, limit), limit, account)
+            check_price(self.asked.request, budget or self.asked.request, account)
             return
         with self.session(budget=budget, dataset=account) as session:
-            cost = self.explain(session).cost
-            if not Filter(session.budget).admits(cost):
-                raise BudgetExceeded(asked=cost, left=session.budget, account=account)
+            check_affordable(self.explain(session).cost, session.budget, account)
 
     def _query(self, session: Session) -> Query:
         keys, weights = self._keys(session), self.level_weights

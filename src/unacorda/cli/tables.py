@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unacorda.checks import demand
-from unacorda.cli.ledger import PayingAccount, opened
+from unacorda.cli.ledger import PayingAccount, check_price, opened
 from unacorda.cli.missing import Missing
 from unacorda.cli.params import (
     FILE,
@@ -358,17 +358,14 @@ class Asked:
         ledger, dataset = account.get("ledger"), account.get("dataset")
         if not self.searches or ledger is None or dataset is None:
             return None
-        from unacorda.accounting.charges import request_price
         from unacorda.query import execution
-        from unacorda.query.session import check_affordable
 
         wanted: Any = self.unit
         with self.unsearched.session(**account) as free:
             begun = {name: free.table(name) for name in free.tables}
             found = execution.known_rows(wanted, begun, ledger=ledger, dataset=dataset)
             if found is None:
-                price = request_price(self.request, free.budget)
-                check_affordable(price, free.remaining, dataset)
+                check_price(self.request, free.remaining, dataset)
                 return None
             return found.with_rows(found.max_rows or 1)
 

@@ -8,8 +8,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from unacorda.extras import lazy
 
 if TYPE_CHECKING:
     from unacorda.ledger.export import export_account, verify_export
@@ -18,22 +19,11 @@ if TYPE_CHECKING:
 
 __all__ = ["export_account", "odometer", "open_ledger", "reprice", "verify_export"]
 
-_HOME = {
-    "export_account": "export",
-    "odometer": "pricing",
-    "open_ledger": "ledger",
-    "reprice": "pricing",
-    "verify_export": "export",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'unacorda.ledger' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"unacorda.ledger.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "export": "export_account verify_export",
+        "ledger": "open_ledger",
+        "pricing": "odometer reprice",
+    },
+)

@@ -10,8 +10,6 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from unacorda import checks
 from unacorda.errors import InvalidParameter
 
-__all__ = ["MOST_STEPS", "OverTime", "SlidingWindow", "Wanted", "check_wanted", "window"]
-
 MOST_STEPS = 100_000
 """Of one series."""
 _MOST_ROWS = 1_000_000

@@ -23,8 +23,6 @@ from unacorda.mechanisms.correlated.toeplitz import inverse, power_coefficients,
 from unacorda.over_time.bounds import OverTime, SlidingWindow, Wanted
 from unacorda.over_time.sensitivity import squared_norm
 
-__all__ = ["HORIZON", "Encoder", "choose_encoder"]
-
 Floats = NDArray[np.float64]
 
 _POWERS = tuple(Fraction(twentieths, 20) for twentieths in range(11))

@@ -26,8 +26,6 @@ from unacorda.mechanisms.noise.rounding import floor_log2
 from unacorda.over_time.bounds import SlidingWindow, Wanted
 from unacorda.over_time.encoders import Encoder
 
-__all__ = ["SeriesNoise"]
-
 signal: Any = later("scipy.signal")
 
 Floats = NDArray[np.float64]

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from unacorda.accounting.matrices import squared_toeplitz_sensitivity
 from unacorda.over_time.bounds import OverTime
 
-__all__ = ["squared_norm", "squared_sensitivity"]
-
 Floats = NDArray[np.float64]
 
 _U = 2.0**-53

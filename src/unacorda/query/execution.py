@@ -278,7 +278,7 @@ def _kept(query: Query, answers: Mapping[str, Answer]) -> KeptRows | None:
     for name, aggregate in query.aggregates.items():
         histogram = answers[name].of if isinstance(aggregate, RowsKept) else None
         if isinstance(histogram, RowHistogram):
-            unit = ", ".join(query.unit.id) if isinstance(query.unit, Person) else "row"
+            unit = ", ".join(query.unit.id) or "row"
             return histogram.kept(query.reach.rows, unit=unit)
     return None
 
@@ -401,15 +401,11 @@ def bounded(query: Query, budget: Guarantee, histograms: Mapping[str, RowHistogr
     As it is where its bound was given, where no bound on rows can drop any, or where another can.
     """
     histogram = histograms.get(query.rows.tables[0].name)
-    searched = isinstance(query.unit, Person) and query.unit.search is not None
-    fits = searched and query.drops_rows and query.bounded_by_rows
-    if histogram is None or not fits:
+    search, fits = query.unit.search, query.drops_rows and query.bounded_by_rows
+    if histogram is None or search is None or not fits:
         return query
-    assert isinstance(query.unit, Person)
-    assert query.unit.search is not None
-    most = query.unit.search.most
     expected = errors_by_bound(query, budget, histogram)
-    return query.with_max_rows(best_bound(expected, most=most))
+    return query.with_max_rows(best_bound(expected, most=search.most))
 
 
 def _search(wanted: Person, begun: Mapping[str, Query]) -> QueryBatch:

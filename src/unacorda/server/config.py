@@ -75,7 +75,7 @@ def read_config(path: Path) -> Config:
     settings = read_settings(path)
     defaults = {name: one.default for name, one in SERVER.items()}
     found, place = {**defaults, **settings.server}, f"{path}, server"
-    listen, url = found["listen"], found["public_url"]
+    listen, url, health = found["listen"], found["public_url"], found["health"]
     socket = _socket(f"{place}.listen", path, listen)
     host, port = ("localhost", 0) if socket else _listen(f"{place}.listen", listen)
     proxies = found["behind_proxy"]
@@ -111,7 +111,7 @@ def read_config(path: Path) -> Config:
         answer_after=_answer_times(f"{place}.answer_after", found["answer_after"]),
         shutdown=_seconds(f"{place}.shutdown", found["shutdown"]),
         oidc=None if settings.oidc is None else _oidc(path, settings.oidc),
-        health=_health(f"{place}.health", found["health"]),
+        health=None if health is None else _listen(f"{place}.health", health),
         most_aggregates=_whole(place, found, "most_aggregates"),
         most_cells=_whole(place, found, "most_cells"),
     )
@@ -194,10 +194,6 @@ def _socket(place: str, path: Path, value: Any) -> Path | None:
     name = value.removeprefix(_UNIX)
     demand(name.strip(), place, value, expected='a path, as in "unix:/run/unacorda.sock"')
     return path.parent.resolve() / name
-
-
-def _health(place: str, value: Any) -> tuple[str, int] | None:
-    return None if value is None else _listen(place, value)
 
 
 def _listen(place: str, value: Any) -> tuple[str, int]:

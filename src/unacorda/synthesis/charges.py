@@ -26,15 +26,6 @@ from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, 
 from unacorda.privacy.rounding import root_down
 from unacorda.synthesis.sensitivity import CountSensitivity
 
-__all__ = [
-    "ConcentratedShares",
-    "CountNoise",
-    "GaussianShares",
-    "PureShares",
-    "Shares",
-    "shares_within",
-]
-
 CountNoise: TypeAlias = DiscreteGaussian | DiscreteLaplace | Gaussian
 """What is added to whole numbers; all of them stay whole."""
 

@@ -19,8 +19,6 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.events.fields import keep
 from unacorda.synthesis.junction_tree import Columns
 
-__all__ = ["BinnedColumn", "CategoryColumn", "Domain", "Scalar"]
-
 Scalar: TypeAlias = str | bool | int | float | dt.date | None
 
 _MOST_CELLS: Final = 1 << 16

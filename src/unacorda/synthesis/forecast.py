@@ -27,8 +27,6 @@ from unacorda.synthesis.rounds import planned_picks, singles_share
 from unacorda.synthesis.sensitivity import CountSensitivity
 from unacorda.synthesis.tables import CodedRows, CountTables
 
-__all__ = ["SynthesisForecast", "forecast"]
-
 _TRIALS: Final = 3
 
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-__all__ = ["arrow_table", "pandas_frame", "plain_values"]
-
 
 def plain_values(
     column: BinnedColumn | CategoryColumn, values: NDArray[Any]

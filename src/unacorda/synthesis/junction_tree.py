@@ -14,17 +14,6 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "Beliefs",
-    "ColumnGraph",
-    "Columns",
-    "FactorTree",
-    "Floats",
-    "JunctionTree",
-    "broadcast",
-    "sum_to",
-]
-
 Columns: TypeAlias = tuple[int, ...]
 """Places of columns, in increasing order."""
 

@@ -29,8 +29,6 @@ from unacorda.mechanisms.noise.error_bounds import laplace_quantile, normal_quan
 from unacorda.synthesis.junction_tree import Columns, Floats, broadcast, sum_to
 from unacorda.synthesis.model import NoisyMarginal
 
-__all__ = ["MeasuredCounts", "MeasuredValue", "measured_counts", "noise_deviations"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredValue:

@@ -32,8 +32,6 @@ from unacorda.synthesis.tables import CodedRows, PrivateTables
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["MeasuredErrors", "TableError", "half_width", "mean_half_width", "measure_errors"]
-
 _CONFIDENCE: Final = 0.95
 _SHOWN: Final = 20
 

@@ -23,8 +23,6 @@ from unacorda.synthesis.measured_counts import (
 from unacorda.synthesis.model import NoisyMarginal
 from unacorda.synthesis.plan import Condition, SynthesisPlan, check_condition
 
-__all__ = ["Measurements", "places_of"]
-
 _CONFIDENCE: Final = 0.95
 
 

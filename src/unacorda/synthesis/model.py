@@ -40,8 +40,6 @@ from unacorda.synthesis.junction_tree import (
     sum_to,
 )
 
-__all__ = ["MarginalModel", "NoisyMarginal", "average", "fit_model", "ridge_of"]
-
 _FEWEST: Final = 10.0  # sigma over the rows of the smallest mean cell that counts
 _MOST: Final = 4.0  # the rows of the largest one over sigma
 _ITERATIONS: Final = 200

@@ -16,8 +16,6 @@ from unacorda.synthesis.junction_tree import Floats
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["ModelCounts"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ModelCounts:

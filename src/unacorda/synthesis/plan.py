@@ -25,8 +25,6 @@ from unacorda.synthesis.domain import BinnedColumn, CategoryColumn, Domain, Scal
 from unacorda.synthesis.junction_tree import ColumnGraph, Columns
 from unacorda.synthesis.model import MarginalModel
 
-__all__ = ["MOST_ROWS", "Condition", "Masks", "SynthesisPlan", "check_condition"]
-
 Condition: TypeAlias = Mapping[str, Any]
 """By column, one label or several, or numbers or dates in bins: rows that have them all."""
 

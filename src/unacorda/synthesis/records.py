@@ -22,21 +22,6 @@ from unacorda.synthesis.plan import SynthesisPlan
 from unacorda.synthesis.rounds import RoundSummary
 from unacorda.synthesis.rows import Codes
 
-__all__ = [
-    "codes_from",
-    "encode_codes",
-    "encode_errors",
-    "encode_marginals",
-    "encode_plan",
-    "encode_tables",
-    "errors_from",
-    "finite_from",
-    "marginals_from",
-    "plan_from",
-    "rounds_from",
-    "tables_from",
-]
-
 
 def encode_plan(plan: SynthesisPlan) -> dict[str, Any]:
     """The public decisions."""

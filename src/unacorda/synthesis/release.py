@@ -62,8 +62,6 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-__all__ = ["SyntheticTable", "synthesize"]
-
 _VERSION: Final = 1
 _SHOWN: Final = 10
 

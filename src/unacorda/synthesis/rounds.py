@@ -31,8 +31,6 @@ from unacorda.synthesis.plan import SynthesisPlan
 from unacorda.synthesis.sensitivity import CountSensitivity
 from unacorda.synthesis.tables import Candidate, PrivateTables
 
-__all__ = ["RoundSummary", "Rounds", "Watch", "batch_size", "planned_picks", "singles_share"]
-
 _GROWTH: Final = 2
 _PICKS: Final = 4  # for each column
 _TENTHS: Final = 7  # of the budget, for single columns at most

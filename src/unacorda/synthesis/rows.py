@@ -23,8 +23,6 @@ from unacorda.bits import RandomBits
 from unacorda.synthesis.junction_tree import Floats, sum_to
 from unacorda.synthesis.model import MarginalModel
 
-__all__ = ["Codes", "draw_rows", "generator_from", "round_groups"]
-
 Codes: TypeAlias = NDArray[np.int64]
 """Rows as the places of their cells, of shape (rows, columns)."""
 

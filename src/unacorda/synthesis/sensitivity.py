@@ -13,8 +13,6 @@ from typing import Final
 from unacorda.mechanisms.parameters import whole
 from unacorda.privacy.neighbors import Neighbors, ReplaceOne, check_neighbors
 
-__all__ = ["GRID_LOG2", "CountSensitivity"]
-
 GRID_LOG2: Final = 16
 """Scores are whole multiples of 2^-16."""
 

@@ -28,8 +28,6 @@ from unacorda.synthesis.junction_tree import Columns, Floats
 from unacorda.synthesis.model import NoisyMarginal
 from unacorda.synthesis.sensitivity import GRID_LOG2, CountSensitivity
 
-__all__ = ["Candidate", "CodedRows", "CountTables", "PrivateTables", "score"]
-
 Counts: TypeAlias = NDArray[np.int64]
 
 _MOST_ROWS: Final = 1 << 40  # cells count up to that; clamping them moves nothing apart

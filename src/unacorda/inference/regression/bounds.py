@@ -47,9 +47,9 @@ _NEXT: Final = 5
 """Bins that are counted beyond an edge, of a tail: the noise of empty ones far out adds up."""
 
 
-_HEAVIEST, _LIGHTEST = 1.5, 2.5
-"""Indices of a Pareto tail beyond what counts show. A lighter tail is not believed, as what few
-rows add lies where noise hides them."""
+_HEAVIEST, _LIGHTEST, _LIGHT = 1.5, 2.5, 6.0
+"""Indices of a Pareto tail beyond what counts show. Where the mean may be bent, a lighter tail than
+the second is not believed, as what few rows add lies where noise hides them."""
 
 _HIDDEN: Final = 0.6
 """Deviations of their noise that rows beyond what counts show are taken to be more."""
@@ -70,6 +70,13 @@ not at the end of the steps yet: where people are many, and where they are few f
 _FAR_ONE_WAY, _HALF_ONE_WAY = 0.3, 0.04
 """Parts of the far gradients and of the longer half that point one way, from which on a line is
 taken for bent."""
+
+_OF_SKEWNESS, _MORE_THAN_SKEWED = 0.35, 0.2
+"""The part of the far gradients that points one way because scores are skewed, at skewness 1, and
+the further part from which on a mean is taken for bent."""
+
+_FAR_WIDER: Final = 2.0
+"""The mean square of gradients over that of the model from which on scores are taken for skewed."""
 
 _ONE_WAY: Final = 0.7
 """The least part of the farthest gradients that is then taken to point one way: farther out than
@@ -135,6 +142,15 @@ class Lengths:
         found[-1] *= math.sqrt(2)
         return found
 
+    @property
+    def mean_square(self) -> float:
+        """The mean of squares of lengths, up to the first bin that does not stand out."""
+        seen = self.counts > _SEEN * self.deviations
+        fullest = int(np.argmax(self.counts))
+        seen[fullest:] = np.logical_and.accumulate(seen[fullest:])
+        counts = np.where(seen, self.counts, 0.0)
+        return _MEAN_SQUARE * float(counts @ self.edges**2) / max(float(counts.sum()), 1.0)
+
     def upper_edge(self, share: float) -> float:
         """The edge below which so large a share of the counts lies, of bins that stand out."""
         below = np.cumsum(np.where(self.counts > self.deviations, self.counts, 0.0))
@@ -185,7 +201,7 @@ class ParetoTail:
     lengths: Lengths
 
     @classmethod
-    def of(cls, lengths: Lengths) -> ParetoTail:
+    def of(cls, lengths: Lengths, *, lightest: float = _LIGHTEST) -> ParetoTail:
         """The tail beyond the first edge that no counts are seen beyond, by slopes around it."""
         beyond, edges = _beyond(lengths, _NEXT), lengths.edges
         noise = lengths.deviation * math.sqrt(_NEXT)
@@ -204,7 +220,7 @@ class ParetoTail:
         # Counts beyond the end are low, as those that are not seen are, and those before high.
         led = rows * math.pow(edges[end] / edges[last], -index)
         left = math.sqrt(led * (max(float(beyond[end]), 0.0) + _HIDDEN * noise))
-        index = min(max(index, _HEAVIEST), _LIGHTEST)
+        index = min(max(index, _HEAVIEST), lightest)
         return cls(edge=float(edges[end]), beyond=left, index=index, lengths=lengths)
 
     def excess(self, bound: float) -> float:
@@ -223,18 +239,15 @@ class Pull:
     """How far the longest gradients point one way: 0 if their signs are like coin tosses.
 
     tail: of their lengths before weighting and clipping; direction: of unit length; strength: the
-    length of the mean of their directions without noise and chance, at most 1, and at least
-    `_ONE_WAY` if the mean is not a line; 0 if noise and chance may explain it.
+    length of the mean of their directions without noise and chance, at most 1, and more where bent;
+    0 if noise and chance may explain it; bent: the mean is treated as one that the model does not
+    fit.
     """
 
     tail: ParetoTail
     direction: Floats
     strength: float
-
-    @property
-    def bent(self) -> bool:
-        """True if the mean is treated as not linear."""
-        return self.strength >= _ONE_WAY
+    bent: bool
 
     def moved(self, bound: float) -> float:
         """The sum of gradients that a bound may take away, all in that direction."""
@@ -262,6 +275,11 @@ class DirectionSum:
     def length(self) -> float:
         """The length of the sum."""
         return float(np.linalg.norm(self.total))
+
+    @property
+    def direction(self) -> Floats:
+        """The direction of the sum, of unit length."""
+        return np.asarray(self.total / max(self.length, 1e-300))
 
     @property
     def variance(self) -> float:
@@ -299,12 +317,38 @@ def pull_of(
     half = DirectionSum(mean=longer, rows=rows, beyond=rows.number / 2, excess=excess)
     strength, bent = tail.strength, half.strength
     shown = tail if strength > 0 or bent == 0 else half
-    if strength >= _FAR_ONE_WAY or bent >= _HALF_ONE_WAY:
-        strength = max(strength, _ONE_WAY)
+    is_bent = strength >= _FAR_ONE_WAY or bent >= _HALF_ONE_WAY
     return Pull(
         tail=ParetoTail.of(lengths),
-        direction=shown.total / max(shown.length, 1e-300),
-        strength=strength,
+        direction=shown.direction,
+        strength=max(strength, _ONE_WAY) if is_bent else strength,
+        bent=is_bent,
+    )
+
+
+def pull_of_skewed(
+    farthest: Released, rows: Rows, lengths: Lengths, *, place: int, skewness: float
+) -> Pull:
+    """The pull of long gradients beyond what scores of this skewness have if the model holds.
+
+    In the metric of the curvature the mean square of gradients is their number of coordinates if
+    the model holds. If it is larger, skewness explains less; if it is far larger, scores are skewed
+    by more than the model has, and a pull is assumed where none is seen.
+    """
+    beyond = float(_beyond(lengths, 2 * _NEXT)[place])
+    tail = DirectionSum(mean=farthest, rows=rows, beyond=beyond)
+    wider = max(lengths.mean_square / rows.size, 1.0)
+    strength = max(tail.strength - _OF_SKEWNESS * skewness / wider, 0.0)
+    least = 0.0
+    if strength >= _MORE_THAN_SKEWED:
+        least = _ONE_WAY
+    elif wider > _FAR_WIDER:
+        least = _OF_SKEWNESS
+    return Pull(
+        tail=ParetoTail.of(lengths, lightest=_LIGHTEST if least else _LIGHT),
+        direction=tail.direction,
+        strength=max(strength, least),
+        bent=least > 0,
     )
 
 

@@ -174,29 +174,31 @@ class PoissonRegression(PublicRegression, Regression):
     r"""Fits a Poisson regression, with valid intervals, private under replacement of one row.
 
     The logarithm of the mean is linear in the features. Errors come from the sandwich estimator, so
-    the variance of counts need not equal their mean. If the mean is not the exponential of a line,
-    rows that are clipped or have less weight bias the fit, and intervals are too narrow; see
-    docs/regression.md. Rows with a number that is not finite have weight 0.
+    the variance of counts need not equal their mean. Long gradients may point one way, if counts
+    vary far more than Poisson counts or if the mean is not the exponential of a line. Then
+    gradients are clipped at a larger bound, and intervals are wider by the possible shift from
+    clipping; see docs/regression.md. Rows with a number that is not finite have weight 0.
 
     Source: McCullagh and Nelder 1989, chapter 6; docs/proofs/regression.md.
 
     Parameters
     ----------
     largest
-        A public upper bound to which counts and fitted means are clipped; counts below 0 become 0.
-        It causes no bias as long as few counts exceed it, and a loose one costs little. By default
-        it is four times the upper bound that is found for the counts (`largest_`).
+        A public upper bound of most counts. Counts and fitted means are clipped to 16 times it
+        (`largest_`), and counts below 0 become 0, so a loose one costs little. By default it is
+        found like other bounds.
     budget, feature_bounds, bounds_share, bits
         As for `LogisticRegression`.
 
     Attributes
     ----------
     coef_, intercept_, dispersion_, largest_
-        The fit; the dispersion is about the variance over the mean.
+        The fit; the dispersion is about the variance over the mean; where counts are clipped.
     sampling_error_, privacy_error_, covariance_
         Errors of the intercept, then the coefficients.
     cannot_, diagnostics_, event_, guarantee_
-        As of `LogisticRegression`.
+        As of `LogisticRegression`; further diagnostics are the share "cut" of gradients, and the
+        "pull" of the longest gradients, as of `LinearRegression`.
 
     Examples
     --------
@@ -226,21 +228,22 @@ class PoissonRegression(PublicRegression, Regression):
         return None if ends is None or ends[1] <= 0 else (0.0, ends[1])
 
     def _run(self, rows: Rows, asked: Guarantee) -> None:
-        self.largest_ = self.target_bounds_[1]
+        most = self.target_bounds_[1]
         if "target" in self.found_bounds_:
-            self.largest_ = _LOOSE * max(self.largest_, 1.0)
-        loss = Poisson(self.largest_)
-        mean, noise = mean_target(rows, most=loss.most)
-        mean = min(max(mean, 2 * noise, loss.most / 1e4), loss.most)
+            most = max(most, 1.0)
+        self.largest_ = _LOOSE * most
+        mean, noise = mean_target(rows, most=most)
+        mean = min(max(mean, 2 * noise, most / 1e4), most)
         # Of rare events each has a score of about 1, and few may stand behind a feature.
         uncut = 1 + math.sqrt(mean) if mean < 1 else 0.0
         found = fit_rare(
             rows,
-            loss,
+            Poisson(self.largest_),
             prediction=math.log(mean),
             curvature=mean,
             loose=True,
             cut=uncut,
+            skewness=1 / math.sqrt(mean),
             heavy=mean >= 1,
         )
         self._keep_line(rows, found, asked=asked)
@@ -265,8 +268,8 @@ class PoissonRegression(PublicRegression, Regression):
             return np.asarray(np.exp(predicted(self, X)))
 
 
-_LOOSE: Final = 4.0
-"""A found bound of counts is raised by this, for the few that noise hides lie beyond it."""
+_LOOSE: Final = 16.0
+"""Counts and means are clipped at this times their bound, as a few may lie far beyond it."""
 
 _MORE_PEOPLE: Final = "fit with more rows, a larger budget or fewer features"
 _APART: Final = "merge or leave out categories that are all of one class, or add rows or budget"
@@ -319,6 +322,7 @@ def fit_rare(
     stretch: Callable[[float], float] | None = None,
     loose: bool = False,
     cut: float | None = None,
+    skewness: float | None = None,
     heavy: bool = False,
 ) -> Fitted:
     """Fit from a constant prediction, where the mean curvature is known.
@@ -344,6 +348,7 @@ def fit_rare(
         stretch=stretch,
         loose=loose,
         cut=cut,
+        skewness=skewness,
         heavy=heavy,
         inside=cut is not None and thrifty > 0.3,
     ).run()
@@ -357,10 +362,12 @@ def fit_rare(
     values = np.linalg.eigvalsh(rest @ pooled.matrix @ rest)
     noise = pooled.norm * float(np.linalg.norm(rest, 2)) ** 2
     mu = power(rows) * rows.repeated / rows.number
+    # A larger radius of the last phase adds to the curvature.
+    most = math.inf if heavy else 2
     closed = []
     if noise > 0.3:
         closed.append(f"noise hides the curvature; {_MORE_PEOPLE}")
-    elif not 0.4 <= values[0] <= values[-1] <= 2:
+    elif not 0.4 <= values[0] <= values[-1] <= most:
         closed.append(
             f"the curvature still changed in the last steps, as of separated classes; {_APART}"
         )
@@ -371,6 +378,9 @@ def fit_rare(
         "people": people,
         "dispersion": found.level / max(float(np.trace(pooled.matrix)), pooled.deviation),
     }
+    if cut is not None:
+        diagnostics["cut"] = found.cut
+        diagnostics["pull"] = 0.0 if found.pull is None else found.pull.strength
     return found.fitted.judged(closed, **diagnostics)
 
 

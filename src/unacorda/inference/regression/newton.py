@@ -21,12 +21,19 @@ import numpy as np
 from unacorda.inference.losses import Loss
 from unacorda.inference.records import Floats
 from unacorda.inference.regression.bounds import (
+    Pull,
     Tail,
     best_radius,
+    can_show_pull,
     cap_of,
+    gradient_bound,
     lengths_below,
+    lengths_of,
+    pull_edge,
+    pull_of_skewed,
     radius_counts,
     sure_end_of,
+    within_of,
 )
 from unacorda.inference.regression.covariance import (
     Fitted,
@@ -35,6 +42,7 @@ from unacorda.inference.regression.covariance import (
     sampling_errors,
     shrunk,
 )
+from unacorda.inference.regression.metric import thrift
 from unacorda.inference.regression.rows import (
     GRADIENT,
     MATRIX,
@@ -58,6 +66,9 @@ _JOINT: Final = 0.2
 _NOISE_OF_STEPS, _NOISE_OF_MATRICES = 0.45, 0.3
 """Noise allowed, of the sampling error of a coefficient, and of a curvature of norm 1."""
 
+_OF_SKEWNESS: Final = 2.0
+"""That much of this noise is always allowed, times the skewness of scores, and no more than all."""
+
 _NO_NOISE: Final = 0.005
 """Noise of a curvature, of norm 1, that a smaller bound would not be worth a scan for."""
 
@@ -66,6 +77,14 @@ _NEAR: Final = 0.8
 
 _CLEAR: Final = 0.05
 """So does noise of a curvature, of norm 1 in its own metric, where there is little of it."""
+
+_PULL: Final = 0.02
+"""Of the counts of lengths before the last phase, besides those of each, and of the directions of
+the longest gradients."""
+
+_FARTHER: Final = 64.0
+"""The square of the radius of the last phase, where gradients are cut and few rows may hold much of
+M, in multiples of that of `best_radius`: few people may lie where noise hides them."""
 
 _FINAL: Final = 2
 """Steps that are averaged at the end."""
@@ -100,6 +119,10 @@ class Descent:
     """M as it was before the last phase."""
     level: float
     """The released trace of Q."""
+    cut: float
+    """The share of rows whose gradient is cut, by counts; 0 where none is."""
+    pull: Pull | None
+    """How far the longest gradients point one way, where this is asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,9 +167,11 @@ class Newton:
     there; tolerance: of `best_radius`; one_metric: keep the metric of the start, and shrink
     matrices to multiples of I; ample: with so little noise rows may stay in a metric far from that
     of the curvature, and the last phase uses one curvature for its steps; loose: the loss's bounds
-    may be far too large, so counts show where scores and curvatures end; cut: also clip gradients
-    at the end of the counts of their lengths, at no less than so many radii; heavy: cap curvatures
-    only if their noise requires it, as few rows may hold much of M; inside: M is that of rows whose
+    may be far too large, so counts show where scores and curvatures end; cut: also clip gradients,
+    by the counts of their lengths, at no less than so many radii; skewness: of scores that are cut,
+    if the model holds; then it is asked before the last phase whether the longest gradients point
+    one way, and errors contain what clipping them may have moved; heavy: cap curvatures only if
+    their noise requires it, as few rows may hold much of M; inside: M is that of rows whose
     gradient is not clipped, which matters if many are; stretch: the factor of a first step of this
     squared length; penalty: a matrix, in the coefficients of the whitened rows.
     """
@@ -161,6 +186,7 @@ class Newton:
     ample: bool = False
     loose: bool = False
     cut: float | None = None
+    skewness: float | None = None
     heavy: bool = False
     inside: bool = False
     stretch: Callable[[float], float] | None = None
@@ -170,6 +196,8 @@ class Newton:
     _longest: float = 0.0
     _score_end: float = math.inf
     _curvature_end: float = math.inf
+    _within: float = 1.0
+    _pull: Pull | None = None
 
     def run(self) -> Descent:
         """Spends the rest of the budget."""
@@ -185,6 +213,10 @@ class Newton:
         sampling = rows.repeated * sampling_errors(
             bent, penalized, scores, level=level, number=rows.number
         )
+        if self._pull is not None:
+            pulled = self._pull.direction * (self._pull.moved(self._longest) / rows.number)
+            moved = np.linalg.solve(penalized, pulled)
+            sampling = sampling + np.outer(moved, moved)
         fitted = fit_of(
             rows,
             theta,
@@ -198,7 +230,14 @@ class Newton:
             steps=len(self.shares.steps),
             beyond=way.tail.at(self._square) / rows.number,
         )
-        return Descent(fitted=fitted, curvature=pooled, before=way.before, level=level)
+        return Descent(
+            fitted=fitted,
+            curvature=pooled,
+            before=way.before,
+            level=level,
+            cut=1 - self._within,
+            pull=self._pull,
+        )
 
     def _steps(self) -> _Path:
         rows, d = self.rows, self.rows.size
@@ -218,7 +257,7 @@ class Newton:
                     theta = np.asarray(np.linalg.solve(root, theta))
                     penalty, before = root.T @ penalty @ root, np.eye(d)
                 ahead = sum(lengths[-_FINAL:]) if step == phase else 4 * share
-                tail = self._choose_bounds(theta, ahead)
+                tail = self._choose_bounds(theta, ahead, last=step == phase)
                 root = np.eye(d)
             asked: list[Release] = [
                 Gradient(of=self._score, bound=self._longest, share=share_of(share))
@@ -267,10 +306,16 @@ class Newton:
             spent += 2 * one.cap * phases
         if self.cut is not None:
             spent += 2 * one.cap * phases
+        if self._pulls:
+            spent += 2 * _PULL
         left = (self.rows.left - spent) * (1 - 1e-6)
         return [left * share for share in one.steps]
 
-    def _choose_bounds(self, theta: Floats, ahead: float) -> Tail:
+    @property
+    def _pulls(self) -> bool:
+        return self.skewness is not None and can_show_pull(self.rows, share=_PULL)
+
+    def _choose_bounds(self, theta: Floats, ahead: float, *, last: bool) -> Tail:
         """The radius of a phase and the bound of its gradients; ahead: the share of its steps."""
         rows, top = self.rows, self.loss.score_bound
         radius = radius_counts(rows, share=self.shares.radius)
@@ -289,22 +334,41 @@ class Newton:
         self._square, tail = best_radius(
             rows, counts, share=ahead, score=typical, tolerance=self.tolerance
         )
+        if last and self.heavy and self._pulls and thrift(rows) < 1:
+            self._square *= _FARTHER
         self._longest = math.sqrt(self._square) * self._score_end
         if self.cut is not None:
-            joint = lengths_below(
-                self._longest,
-                of=self._length,
-                share=2 * self.shares.cap,
-                bins=40,
-            )
-            (lengths,) = rows.ask(joint, theta=theta)
-            # With an affordable bound noise is .45 of the sampling error of a coefficient.
-            one = rows.noise(GRADIENT, 1.0, ahead) * math.sqrt(rows.number)
-            affordable = min(_NOISE_OF_STEPS / one, self._longest)
-            least = affordable / 2 if self.ample else affordable
-            least = min(max(least, self.cut * math.sqrt(self._square)), self._longest)
-            self._longest = max(cap_of(lengths, self._longest, affordable=affordable), least)
+            self._choose_longest(theta, ahead, pulls=last and self._pulls)
         return tail
+
+    def _choose_longest(self, theta: Floats, ahead: float, *, pulls: bool) -> None:
+        """The bound of gradients, and the pull of the longest of them."""
+        rows, most, share = self.rows, self._longest, 2 * self.shares.cap
+        asked = lengths_below(most, of=self._length, share=share + (_PULL if pulls else 0), bins=40)
+        (found,) = rows.ask(asked, theta=theta)
+        lengths = lengths_of(found)
+        if pulls and self.skewness is not None:
+            edge, place = pull_edge(rows, lengths, share=_PULL)
+
+            def direction(row: RowBlock) -> Any:
+                one = np.sign(self.loss.score(row.prediction, row.target))
+                one = one / np.sqrt(np.maximum(row.square, 1e-90))
+                return np.where(self._length(row) > edge, row.own * one, 0.0)
+
+            (farthest,) = rows.ask(
+                Gradient(of=direction, bound=1.0, share=share_of(_PULL)), theta=theta
+            )
+            self._pull = pull_of_skewed(
+                farthest, rows, lengths, place=place, skewness=self.skewness
+            )
+        chosen = gradient_bound(rows, lengths, share=ahead, most=_NOISE_OF_STEPS, pull=self._pull)
+        # Where scores are skewed, what is cut moves the fit, and a larger bound is worth its noise.
+        one = rows.noise(GRADIENT, 1.0, ahead) * math.sqrt(rows.number)
+        worth = min(_OF_SKEWNESS * (self.skewness or 0.0), 0.5 if self.ample else 1.0)
+        least = worth * _NOISE_OF_STEPS / one
+        least = min(max(least, (self.cut or 0.0) * math.sqrt(self._square)), most)
+        self._longest = max(min(chosen.bound, most), least)
+        self._within = within_of(lengths, self._longest)
 
     def _sizes(self, function: Any, top: float) -> OctaveCounts:
         """Counts of the size of a score or a curvature."""

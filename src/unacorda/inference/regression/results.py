@@ -430,12 +430,12 @@ class Summary:
         if (cut := self.diagnostics.get("cut", 0.0)) >= _VISIBLE:
             found.append(
                 f"{cut:.2%} of the gradients are clipped: where residuals have long tails, this is "
-                "not quite the least squares fit"
+                "not quite the fit without privacy"
             )
         if self.diagnostics.get("pull", 0.0) > 0 and not self.cannot:
             found.append(
-                "the longest gradients point one way, as where a line does not fit: intervals "
-                "allow for what clipping them may have moved"
+                "the longest gradients point one way, as where the model does not fit or errors "
+                "are skewed: intervals allow for what clipping them may have moved"
             )
         return found
 

@@ -472,7 +472,7 @@ def compile_steps(query: Query, context: SqlContext, *, over: StepRange) -> Stat
     if not query.counts_people and read is not None:
         conditions.append(f"({read})")
     rows = f"SELECT * FROM ({rows}) WHERE {' AND '.join(conditions)}"
-    ids = id_columns(unit) if isinstance(unit, Person) else ()
+    ids = id_columns(unit)
     if over.rows:
         return _rows_by_step(query, rows, ids=ids, over=over)
     if ids:
@@ -548,7 +548,7 @@ def compile_chosen(
     names = _private_names(query)
     found = ", ".join(f"found.{name}" for name in names)
     numbers = f"unnest($1::BIGINT[]) AS place, unnest($2::UINTEGER[]) AS part, {_numbers(places)}"
-    ids = id_columns(unit) if isinstance(unit, Person) else ()
+    ids = id_columns(unit)
     inputs = [f"v{index}" for index in range(len(query.inputs))]
     pairs = [f"p{place}" for place in range(len(_counts_of_people(query, unit)))]
 

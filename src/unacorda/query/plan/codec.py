@@ -407,7 +407,7 @@ def _decode_sides(
         checks.demand(whole, here, "...", expected="an object of rows with their id")
         names = decode(side["id"], tuple[str, ...], at=f"{here}.id")
         named: Unit = Row() if isinstance(unit, Row) else Person(names, max_rows=1)
-        fits = len(names) == len(unit.id if isinstance(unit, Person) else ())
+        fits = len(names) == len(unit.id)
         checks.demand(
             fits, f"{here}.id", list(names), expected="the same number as the unit has columns"
         )

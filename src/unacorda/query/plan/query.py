@@ -1042,7 +1042,7 @@ class Query:
             "keys": encode(self.keys),
             "aggregates": encode(self.asked),
         }
-        if isinstance(self.unit, Person) and self.unit.search is not None:
+        if self.unit.search is not None:
             found["search"] = encode(self.unit.search)
         if self.margins is not None:
             found["margins"] = self.margins

@@ -41,7 +41,7 @@ from unacorda.query.expressions.values import (
     stepped,
 )
 from unacorda.query.schema.facts import Bounds, Categories, Dates, Fact, Text
-from unacorda.query.schema.units import Person, Row, Unit
+from unacorda.query.schema.units import Row, Unit
 
 INTEGERS = {
     *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"),
@@ -493,5 +493,4 @@ def scope_of(
         facts={name: fact for name, fact in facts.items() if name in schema},
         read_public=read_public,
     )
-    names = unit.id if isinstance(unit, Person) else ()
-    return replace(scope, ids={name: _identity(name, schema, scope) for name in names})
+    return replace(scope, ids={name: _identity(name, schema, scope) for name in unit.id})

@@ -349,6 +349,8 @@ class Row:
     """
 
     tag: ClassVar[str] = "row"
+    id: ClassVar[tuple[str, ...]] = ()  # no column says whose a row is
+    search: ClassVar[None] = None  # and no number of rows is looked for
 
     neighbors: Neighbors = field(default=AddRemove, kw_only=True)
 
@@ -538,8 +540,8 @@ class BoundingSteps:
     rows: int | None
 
 
-def id_columns(unit: Person) -> tuple[str, ...]:
-    """The names under which bounded rows have the columns of an id."""
+def id_columns(unit: Unit) -> tuple[str, ...]:
+    """The names under which bounded rows have the columns of an id, if any."""
     return tuple(f"u{index}" for index in range(len(unit.id)))
 
 

@@ -28,7 +28,6 @@ from unacorda.query.expressions import errors
 from unacorda.query.expressions.language import Literal, Name, Node, Operation, text_of
 from unacorda.query.expressions.reader import given
 from unacorda.query.schema.facts import Categories
-from unacorda.query.schema.units import Person
 from unacorda.query.sql.source import Offered, Source, only_where, placed, written
 
 
@@ -242,11 +241,8 @@ class Aggregates:
                 hint = "Write COUNT(DISTINCT person), or the name of a column."
                 raise source.fault(reason, hint, inner)
         text = None if value is None else written(source.text, value, inner)
-        unit = query.unit
-        names = {"person"} if person else set()
-        if isinstance(unit, Person) and len(unit.id) == 1:
-            names.add(unit.id[0].casefold())
-        if column.casefold() in names:
+        named = [*(query.unit.id if len(query.unit.id) == 1 else ()), *(["person"] * person)]
+        if column.casefold() in map(str.casefold, named):
             return self.item(node, ("count_distinct", count_people), (column,), text)
         quoted = text_of(Name(column))
         of = column if text is None else f"CASE WHEN ({text}) IS NOT NULL THEN {quoted} END"

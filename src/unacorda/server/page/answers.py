@@ -7,7 +7,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -68,16 +68,11 @@ def _table(stated: Mapping[str, Any]) -> AnswerTable:
     return AnswerTable(
         heads=tuple(heads),
         rows=tuple(tuple(_cell(row, name, name in answers) for name in heads) for row in rows),
-        left=len(list(_leading(heads, groups))),
+        left=next((n for n, name in enumerate(heads) if name not in groups), len(heads)),
         charts=tuple(one for one in charts if one is not None),
         about=tuple(stated["provenance"]),
         cost=stated["spent"],
     )
-
-
-def _leading(heads: Sequence[str], groups: Sequence[str]) -> Sequence[str]:
-    numbers = [place for place, name in enumerate(heads) if name not in groups]
-    return heads[: numbers[0]] if numbers else heads
 
 
 def _cell(row: Mapping[str, Any], name: str, is_answer: bool) -> str:  # noqa: FBT001

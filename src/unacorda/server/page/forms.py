@@ -217,7 +217,10 @@ class Kept:
     @property
     def words(self) -> str:
         """It on one line, for people."""
-        said = ", ".join(f"{n} {_in_short(one)}" for n, one in self._members.items())
+        texts = {
+            n: json.dumps(v, ensure_ascii=False, default=str) for n, v in self._members.items()
+        }
+        said = ", ".join(f"{name} {text}" for name, text in texts.items())
         return {"step": "", "aggregate": f"{self.name}: "}.get(self.part, "") + said
 
     @property
@@ -225,10 +228,6 @@ class Kept:
         if self.part in ("step", "aggregate") and isinstance(self.value, Mapping):
             return self.value
         return {self.part.replace("_", " "): self.value}
-
-
-def _in_short(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 _KEPT: Final = ("step", "aggregate", "keys", "margins", "level_weights")
