@@ -85,7 +85,8 @@ def fit(
     of_quantile = {} if quantile is None else {"quantile": float(quantile)}
     expected = "--model quantile with it"
     demand(model == "quantile" or not of_quantile, "--quantile", str(quantile), expected=expected)
-    wanted = _Regression(
+    wanted = partial(
+        _Regression,
         formula=read_formula(asked.text),
         keys=asked.keys,
         model=_MODELS[model],
@@ -95,9 +96,11 @@ def fit(
         weight=weight,
     )
     with asked.free() as session:
-        wanted.check(session.table(asked.data.name), asked.request, missing=asked.missing)
+        start = session.table(asked.data.name)
+        wanted(start=start).check(asked.request, missing=asked.missing)
     with render.working("Fitting ..."), asked.paid("fit") as (session, spends):
-        summary = wanted.fitted(session, asked.data.name, spends)
+        start = session.table(asked.data.name)
+        summary = wanted(start=start).fitted(session, spends)
         left = left_of(session.remaining, session.budget)
     if as_json:
         stated: dict[str, Any] = {
@@ -132,12 +135,13 @@ def _of_text(column: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Regression:
-    """A regression as it is asked for; nothing is opened.
+    """A regression as it is asked for of a session's table.
 
-    model: its name in `unacorda.inference`; options: of the model; typed: whether the table states
-    the types of columns; where, weight: of the rows.
+    start: the table; model: its name in `unacorda.inference`; options: of the model; typed: whether
+    the table states the types of columns; where, weight: of the rows.
     """
 
+    start: Query
     formula: Formula
     keys: params.GivenKeys
     model: str
@@ -146,7 +150,7 @@ class _Regression:
     where: str | None
     weight: str | None
 
-    def check(self, start: Query, request: Guarantee, *, missing: Missing) -> None:
+    def check(self, request: Guarantee, *, missing: Missing) -> None:
         """Raise what the fit would raise before it reads data; InvalidParameter for what it lacks.
 
         So a fit that cannot be asked does not open an account, which could not be undone.
@@ -159,14 +163,14 @@ class _Regression:
         for column, values in self._listed.items():
             demand(column in listed and values is not None, "--keys", column, expected=expected)
         for term in self.formula.terms:
-            missing.take(partial(list, self._features(start, term)), [])
+            missing.take(partial(list, self._features(term)), [])
         if missing.faults:
             raise missing.error()
-        if self.typed and (texts := self._texts(start)):
+        if self.typed and (texts := self._texts()):
             raise InvalidParameter("FORMULA", texts[0], expected=_of_text(texts[0]))
-        rows_of(self._rows(start), **self._columns(start), weight=self.weight)
+        rows_of(self._rows(), **self._columns(), weight=self.weight)
         target = self.formula.target
-        if self.model == "PoissonRegression" and self._largest(start) == math.inf:
+        if self.model == "PoissonRegression" and self._largest() == math.inf:
             expected = f"public bounds of {target.text}, the counts"
             raise MissingBound("--bounds", expected=expected, column=target.column)
         expected = (
@@ -175,91 +179,87 @@ class _Regression:
         wanted = str(request).removeprefix("epsilon ")
         demand(not isinstance(request, PureDP), "--epsilon", wanted, expected=expected)
 
-    def fitted(self, session: Session, table: str, budget: Guarantee) -> Summary:
+    def fitted(self, session: Session, budget: Guarantee) -> Summary:
         """Fit, and pay for it; a summary with the names of the terms."""
         import unacorda.inference
 
-        start = session.table(table)
-        options, columns = dict(self.options), self._columns(start)
+        options, columns = dict(self.options), self._columns()
         if self.model == "PoissonRegression":
-            options["largest"] = self._largest(start)
+            options["largest"] = self._largest()
         model = getattr(unacorda.inference, self.model)(budget=budget, **options)
-        session.fit(model, self._rows(start), **columns, weight=self.weight)
+        session.fit(model, self._rows(), **columns, weight=self.weight)
         model.feature_names_in_ = [
-            name for term in self.formula.terms for name, _ in self._features(start, term)
+            name for term in self.formula.terms for name, _ in self._features(term)
         ]
         summary: Summary = model.summary()
-        if texts := self._texts(start):
+        if texts := self._texts():
             note = _UNTYPED.format(", ".join(texts))
             summary = replace(summary, notes=(*summary.notes, note))
         return summary
 
-    def _texts(self, start: Query) -> list[str]:
+    def _texts(self) -> list[str]:
         """The columns without a type that a term uses as a number."""
         found = dict[str, None]()
         for term in (self.formula.target, *self.formula.terms):
             if term.column is None:
-                found |= dict.fromkeys(self._converting(start, str(term.expression)))
+                found |= dict.fromkeys(self._converting(str(term.expression)))
             elif not term.categories:
-                name = start.scope.resolve(term.column, argument="FORMULA")
-                found |= {name: None} if self._untyped(start, name) else {}
+                name = self.start.scope.resolve(term.column, argument="FORMULA")
+                found |= {name: None} if self._untyped(name) else {}
         return list(found)
 
-    @staticmethod
-    def _untyped(start: Query, name: str) -> bool:
+    def _untyped(self, name: str) -> bool:
         """Whether a column is of text that may be read as something else, and is not declared."""
-        return len(start.scope.readings(name)) > 1 and name not in start.scope.facts
+        return len(self.start.scope.readings(name)) > 1 and name not in self.start.scope.facts
 
-    def _largest(self, start: Query) -> float:
+    def _largest(self) -> float:
         """The public upper bound of the target, infinite where there is none."""
-        return start.scope.parse(self._columns(start)["target"], argument="FORMULA").upper
+        return self.start.scope.parse(self._columns()["target"], argument="FORMULA").upper
 
     @property
     def _listed(self) -> Mapping[str, Sequence[str] | None]:
         return {} if isinstance(self.keys, str) else self.keys
 
-    def _rows(self, start: Query) -> Query:
-        return start if self.where is None else start.where(self.where)
+    def _rows(self) -> Query:
+        return self.start if self.where is None else self.start.where(self.where)
 
-    def _columns(self, start: Query) -> dict[str, Any]:
+    def _columns(self) -> dict[str, Any]:
         """The target, and the features of all terms."""
         terms = self.formula.terms
-        ((_, target),) = self._features(start, self.formula.target)
-        features = [text for term in terms for _, text in self._features(start, term)]
+        ((_, target),) = self._features(self.formula.target)
+        features = [text for term in terms for _, text in self._features(term)]
         return {"features": features, "target": target}
 
-    def _features(self, start: Query, term: FormulaTerm) -> Iterator[tuple[str, str]]:
+    def _features(self, term: FormulaTerm) -> Iterator[tuple[str, str]]:
         """The label and the expression of each feature."""
         if term.column is None:
-            yield term.text, self._converted(start, str(term.expression))
+            yield term.text, self._converted(str(term.expression))
         elif not term.categories:
-            yield term.column, self._typed(start, term.column, "DOUBLE")
+            yield term.column, self._typed(term.column, "DOUBLE")
         else:
-            values = self._levels(start, term.column)
+            values = self._levels(term.column)
             base, *others = map(literal, values)
             name = identifier(term.column)
             if isinstance(values[0], bool | int):
                 kind = "BOOLEAN" if isinstance(values[0], bool) else "DOUBLE"
-                name = self._typed(start, term.column, kind)
+                name = self._typed(term.column, kind)
             for level in others:
                 # A value that is not listed is missing, so that its row counts nowhere.
                 rest = ", ".join(one for one in (base, *others) if one != level)
                 test = f"WHEN {name} = {level} THEN 1 WHEN {name} IN ({rest}) THEN 0"
                 yield f"{term.column}[{level.strip(chr(39))}]", f"CASE {test} END"
 
-    @staticmethod
-    def _converting(start: Query, expression: str) -> list[str]:
+    def _converting(self, expression: str) -> list[str]:
         """The columns of text that an expression uses as numbers."""
-        used = start.scope.used(start.scope.parse(expression, argument="FORMULA").columns)
+        used = self.start.scope.used(self.start.scope.parse(expression, argument="FORMULA").columns)
         return [leaf.label for leaf in used if leaf.converts]
 
-    @staticmethod
-    def _converted(start: Query, expression: str) -> str:
+    def _converted(self, expression: str) -> str:
         """The expression, with columns of text that it uses as numbers converted."""
         from unacorda.query.expressions.language import Name, Node, Operation, text_of
         from unacorda.query.expressions.reader import meaning
 
-        names = {name.casefold() for name in _Regression._converting(start, expression)}
+        names = {name.casefold() for name in self._converting(expression)}
 
         def converted(node: Node) -> Node:
             match node:
@@ -272,20 +272,18 @@ class _Regression:
 
         return text_of(converted(meaning(expression))) if names else expression
 
-    @staticmethod
-    def _typed(start: Query, column: str, kind: str) -> str:
+    def _typed(self, column: str, kind: str) -> str:
         """A column as a type of SQL; one of a CSV file that is not declared is converted."""
-        name = start.scope.resolve(column, argument="FORMULA")
-        if _Regression._untyped(start, name):
-            return f"TRY_CAST({identifier(name)} AS {kind})"
-        return identifier(name)
+        name = self.start.scope.resolve(column, argument="FORMULA")
+        text = identifier(name)
+        return f"TRY_CAST({text} AS {kind})" if self._untyped(name) else text
 
-    def _levels(self, start: Query, column: str) -> Sequence[Any]:
+    def _levels(self, column: str) -> Sequence[Any]:
         """The public values of a column of categories; InvalidParameter where none are listed."""
         from unacorda.query.plan.groups import typed_keys
         from unacorda.query.schema.facts import Categories
 
-        scope = start.scope
+        scope = self.start.scope
         name, kinds = scope.resolve(column, argument="FORMULA"), set()
         fact, values = scope.facts.get(name), self._listed.get(column)
         if values is not None:
