@@ -257,7 +257,8 @@ def squared_toeplitz_sensitivity(
     """
     turns = min(participations, -(-steps // separation))
     if turns * len(column) <= _EXACT:
-        first = _majorant(column)
+        exactly = [abs(exact("encoder", c)) for c in column]
+        first = list(itertools.accumulate(reversed(exactly), max))[::-1]
         return _squared_exactly(first, steps=steps, turns=turns, separation=separation)
     # each is rounded once, or is the float that the decimal is read as
     sizes = np.abs(np.array([float(c) for c in column])) * (1 + 4 * _U)
@@ -377,11 +378,6 @@ def squared_move(event: MatrixFactorization) -> Fraction:
             moved[i] = moved.get(i, Fraction(0)) + sign * c
     own = sum((value * value for value in moved.values()), start=Fraction(0))
     return max(largest_squared_column(event), own)
-
-
-def _majorant(column: Sequence[checks.Number]) -> list[Fraction]:
-    sizes = [abs(exact("encoder", c)) for c in column]
-    return list(itertools.accumulate(reversed(sizes), max))[::-1]
 
 
 def _squared_exactly(first: list[Fraction], *, steps: int, turns: int, separation: int) -> Fraction:

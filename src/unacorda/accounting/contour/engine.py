@@ -16,7 +16,7 @@ from unacorda.accounting.contour.closed import Factor
 from unacorda.accounting.contour.parts import parts_of
 from unacorda.accounting.contour.plan import (
     CumulantCurve,
-    chernoff_epsilon,
+    chernoff_abscissa,
     log_kappa,
     plan_at,
     saddle_for_delta,
@@ -114,7 +114,8 @@ def _epsilon(
     known: float,
     neighbors: Neighbors,
 ) -> Interval:
-    parts = parts_of(events, direction=direction, log_delta=_log(target), neighbors=neighbors)
+    level = float(context().log(mpf(target)))
+    parts = parts_of(events, direction=direction, log_delta=level, neighbors=neighbors)
     if parts is None:
         return Interval(0.0, math.inf)
     left = quadrature.without_infinite(parts.infinite, target)
@@ -132,7 +133,7 @@ def _epsilon(
     whole = whole_curve(factors)
     low, high = 0.0, math.inf
     for share in _SMALLER:  # far out what is known of a law may not be certified
-        other = share * chernoff_epsilon(whole, log_delta)[0]
+        other = share * chernoff_abscissa(whole, log_delta)
         high = quadrature.chernoff_upper(factors, other, log_delta=math.log(goal) - 1e-13)
         if high < math.inf:
             break
@@ -150,7 +151,7 @@ def _epsilon(
                 break
             c *= 0.5
             continue
-        found = quadrature.invert(made, near, slope=made.plan.c)
+        found = quadrature.invert(made.at, near, slope=made.plan.c)
         before = high - low
         low, high = max(low, found.lower), min(high, found.upper)
         if jumps.is_narrow(low, high) or not math.isfinite(found.near):
@@ -302,7 +303,3 @@ def _around(value: Fraction) -> tuple[float, float]:
     below = near if Fraction(near) <= value else math.nextafter(near, -math.inf)
     above = near if Fraction(near) >= value else math.nextafter(near, math.inf)
     return below, above
-
-
-def _log(value: Fraction) -> float:
-    return float(context().log(mpf(value)))

@@ -310,13 +310,10 @@ def _most_jumps(count: int, log_p: float, log_limit: float) -> int | None:
     return None
 
 
-def _log_choose(count: int, number: int) -> float:
-    return math.fsum(math.log((count - j) / (j + 1)) for j in range(number))
-
-
 def _log_more(count: int, log_p: float, most: int) -> float:
     """Ln of a bound of P(more than `most` jumps), by the union over their places."""
-    return _log_choose(count, most + 1) + (most + 1) * (log_p + 1e-6)
+    choose = math.fsum(math.log((count - j) / (j + 1)) for j in range(most + 1))
+    return choose + (most + 1) * (log_p + 1e-6)
 
 
 def _log_mass(pieces: Sequence[SampledGaussian], counts: Sequence[int]) -> tuple[float, float]:
@@ -344,7 +341,6 @@ PLACES = ((1.0,), (0.4, 0.9), (0.2, 0.45, 0.9), (0.1, 0.4, 0.8))
 """Of the cuts: shares of ln delta at which about the numbers of jumps above them lie."""
 _MANY = 10**6
 _TRIES = 6
-_ANYWHERE = Interval(0.0, math.inf)
 _SETTLED = 1e-7
 """More places are not tried for less."""
 
@@ -358,9 +354,7 @@ def is_narrow(low: float, high: float) -> bool:
     return high < math.inf and high - low <= max(NARROW * high, 1e-12)
 
 
-def epsilon_by_jumps(
-    factors: Sequence[Factor], log_delta: float, *, known: Interval = _ANYWHERE
-) -> Interval:
+def epsilon_by_jumps(factors: Sequence[Factor], log_delta: float, *, known: Interval) -> Interval:
     """Bounds of epsilon by splitting off jumps; [0, inf] where nothing can be split.
 
     known: where it lies.
@@ -384,7 +378,7 @@ def epsilon_by_jumps(
             if not bottom <= near <= top:
                 near = 0.5 * (bottom + top)
             made, work = sum_of_terms(parts, epsilon=near, log_unit=log_delta, work=work)
-            found = invert(made, near, slope=made.c)
+            found = invert(made.at, near, slope=made.c)
             low, high = max(low, found.lower), min(high, found.upper)
             sides = made.at(near)
             low = max(low, near) if sides.lower >= 1.0 + 1e-15 else low
@@ -414,10 +408,8 @@ def are_many(factors: Sequence[Factor]) -> bool:
 
 _NEGLIGIBLE = -31.0
 _BULK = 3.0
-_PLANNING, _PLANNING_POINT = (
-    100_000,
-    600,
-)  # the work of planning one term, and each point of its grids
+_PLANNING, _PLANNING_POINT = 100_000, 600
+"""The work of planning one term, and each point of its grids."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -149,11 +149,10 @@ def log_kappa(c: Floats) -> Floats:
     return kappa
 
 
-def chernoff_epsilon(whole: CumulantCurve, log_delta: float) -> tuple[float, float]:
-    """(c', epsilon) of the least Chernoff bound on the grid."""
+def chernoff_abscissa(whole: CumulantCurve, log_delta: float) -> float:
+    """The abscissa of the least Chernoff bound of epsilon on the grid."""
     bound = (whole.k + log_kappa(whole.c) - log_delta) / whole.c
-    best = int(np.argmin(bound))
-    return float(whole.c[best]), float(bound[best])
+    return float(whole.c[int(np.argmin(bound))])
 
 
 def plan_at(

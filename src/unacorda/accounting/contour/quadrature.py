@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -93,7 +93,8 @@ class QuadratureSum:
         self.log_alias = math.fsum(factor.log_m_upper(plan.alias) for factor in factors)
         falls = math.fsum(max(-f.loss, 0.0) for f in factors if isinstance(f, GaussianSum))
         self.log_null = log_null + falls
-        self.work = plan.nodes * sum(_atoms(part) for part in tilts)
+        sizes = (p.weights.size if isinstance(p, SampledGaussianTilt) else 1 for p in tilts)
+        self.work = plan.nodes * sum(sizes)
 
     def at(self, epsilon: float) -> Sides:
         """Both sides of delta(epsilon); epsilon, a float, counts as exact.
@@ -212,10 +213,6 @@ def _tail(tilts: Sequence[Tilt], plan: Plan, *, goal: float) -> float:
     return found
 
 
-def _atoms(part: Tilt) -> int:
-    return part.weights.size if isinstance(part, SampledGaussianTilt) else 1
-
-
 def chernoff_upper(factors: Sequence[Factor], c: float, *, log_delta: float) -> float:
     """A certified epsilon, by Chernoff's bound at c: delta - slack >= kappa M(c) e^(-c epsilon)."""
     slack = math.fsum(factor.slack for factor in factors)
@@ -270,13 +267,6 @@ def with_infinite(infinite: Any, found: Interval) -> Interval:
     return Interval(float_down(low), min(1.0, float_up(high)))
 
 
-class DeltaSides(Protocol):
-    """delta at any epsilon, from both sides, in a unit of its own."""
-
-    def at(self, epsilon: float) -> Sides:
-        """Both sides of delta(epsilon); epsilon, a float, counts as exact."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
     """The end of one pass: the bounds it proved, and where it believes epsilon to be.
@@ -290,13 +280,13 @@ class Search:
     tailed: bool = False
 
 
-def invert(made: DeltaSides, start: float, *, slope: float) -> Search:
+def invert(at: Callable[[float], Sides], start: float, *, slope: float) -> Search:
     """Newton on ln delta from `start`, then steps outward until both sides are certain."""
-    zero = made.at(0.0)
+    zero = at(0.0)
     if zero.upper <= 1.0:
         return Search(lower=0.0, upper=0.0, near=0.0)
-    near = _root(lambda e: made.at(e).near, start, slope=slope)
-    sides = made.at(near)
+    near = _root(lambda e: at(e).near, start, slope=slope)
+    sides = at(near)
     if not math.isfinite(sides.near):
         return Search(lower=0.0, upper=math.inf, near=math.nan)
     rate = max(slope, 1e-9)
@@ -304,14 +294,14 @@ def invert(made: DeltaSides, start: float, *, slope: float) -> Search:
     upper = math.inf
     width = max(1.1 * max(sides.upper - 1.0, 0.0) / rate, least)
     while width < 4.0 * (near + 1.0):
-        if made.at(near + width).upper <= 1.0:
+        if at(near + width).upper <= 1.0:
             upper = near + width
             break
         width *= 1.7
     lower = 0.0
     width = max(1.1 * max(1.0 - sides.lower, 0.0) / rate, least)
     while width < near:
-        if made.at(near - width).lower >= 1.0 + 1e-15:
+        if at(near - width).lower >= 1.0 + 1e-15:
             lower = near - width
             break
         width *= 1.7

@@ -170,7 +170,9 @@ class SampledGaussian(Factor):
         v / (1 + width^2), or nearer to mu, with deviation width / sqrt(1 + width^2).
         """
         if self.cut is None:
-            under_q, under_p = outside(self.q, self.mu, low, high)
+            under_q = upper_tail(-low) + upper_tail(high)
+            moved = upper_tail(self.mu - low) + upper_tail(high - self.mu)
+            under_p = (1 - self.q) * under_q + self.q * moved + 1e-320
             return under_p if self.remove else under_q, under_p + under_q
         cut = self.cut
         weight = 1 / (1 + cut.width**2)
@@ -401,12 +403,6 @@ def on_grid(law: SampledGaussian, points: int) -> SampledGaussian:
         lost=lost,
         hazard=None if law.cut is None else law.cut.hazard(x, x),
     )
-
-
-def outside(q: float, mu: float, low: float, high: float) -> tuple[float, float]:
-    """Probability outside [low, high] under Q and under P, rounded up."""
-    under_q = upper_tail(-low) + upper_tail(high)
-    return under_q, (1 - q) * under_q + q * (upper_tail(mu - low) + upper_tail(high - mu)) + 1e-320
 
 
 def _share(one: float, other: float, log_norm: float) -> float:

@@ -320,9 +320,8 @@ class PrivacyLossDistribution:
             above = sums.above(grid)
             upper = least_holding(above.delta_above, least)
             lower = 0.0
-            for ease in (
-                () if only_upper else (1.0, 0.5, 0.2)
-            ):  # beside a largest loss steep tilts may show nothing
+            # beside a largest loss steep tilts may show nothing
+            for ease in () if only_upper else (1.0, 0.5, 0.2):
                 if lower == 0.0 < upper:
                     below = sums.below(grid, above, ease=ease)
                     lower = largest_holding(below.delta_below, most, below=upper)

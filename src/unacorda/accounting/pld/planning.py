@@ -72,11 +72,10 @@ def plan(
 ) -> Stage:
     """A plan for the delta at `epsilon`, or for the epsilon at e^`log_delta`."""
     tilts, rises = tilts_of(drawn)
-    kernel = tilts * np.log(tilts) - (1 + tilts) * np.log1p(tilts)
     if epsilon is None:
         assert log_delta is not None
-        epsilon = float(np.min((rises + kernel - log_delta) / tilts))
-    exponents = rises + kernel - tilts * epsilon
+        epsilon = float(np.min((rises - log_delta) / tilts))
+    exponents = rises - tilts * epsilon
     cumulant, least = heights(drawn), float(np.min(exponents))
     goal = min(least, 0.0) - 3.0 if log_delta is None else log_delta
 
@@ -115,8 +114,7 @@ def views(
     finer where there are many copies of one part.
     """
     tilts, rises = tilts_of(drawn)
-    kernel = tilts * np.log(tilts) - (1 + tilts) * np.log1p(tilts)
-    best = [float(tilts[np.argmin((rises + kernel - goal) / tilts)]) for goal in log_deltas]
+    best = [float(tilts[np.argmin((rises - goal) / tilts)]) for goal in log_deltas]
 
     def planner(tilt: float) -> _Planner:
         return _Planner(parts=parts, drawn=drawn, grid=grid, tilt=tilt, goal=min(log_deltas))
@@ -406,13 +404,15 @@ def heights(drawn: Sketch) -> Array:
 
 
 def tilts_of(drawn: Sketch) -> tuple[Array, Array]:
-    """The orders that may be tilts, and the cumulant of the sum there."""
+    """The orders that may be tilts, and Chernoff's bound of ln delta at epsilon 0 by each."""
     orders = drawn.orders
     longest = max(max(abs(low), abs(high)) for low, high in drawn.ranges)
     positive = (orders > 0) & (orders * longest <= _STEEPEST)
     positive[np.flatnonzero(orders > 0)[0]] = True
     positive[-1] = False
-    return orders[positive], heights(drawn)[positive]
+    tilts = orders[positive]
+    kernel = tilts * np.log(tilts) - (1 + tilts) * np.log1p(tilts)
+    return tilts, heights(drawn)[positive] + kernel
 
 
 def _range(curve: PrivacyProfile) -> tuple[float, float]:

@@ -177,16 +177,14 @@ def _spread(parts: Sequence[tuple[PrivacyProfile, int]], stage: Stage) -> float:
     """The sum, over all moves of a loss to the nodes of a grid, of the squares of its steps."""
     found = 0.0
     for term, count in stage.terms:
-        if isinstance(term, Leaf):
-            curve = parts[term.part][0]
-            if curve.atoms is None:
-                moved = not lies_on(curve, stage.step)
-            else:
-                moved = not _holds(curve.atoms.spacing, stage.step)
-            inner = 0.0
+        inner = 0.0
+        if isinstance(term, Stage):
+            held, inner = _holds(term.step, stage.step), _spread(parts, term)
+        elif (atoms := parts[term.part][0].atoms) is not None:
+            held = _holds(atoms.spacing, stage.step)
         else:
-            moved, inner = not _holds(term.step, stage.step), _spread(parts, term)
-        found += count * (inner + (float(stage.step) ** 2 if moved else 0.0))
+            held = lies_on(parts[term.part][0], stage.step)
+        found += count * (inner + (0.0 if held else float(stage.step) ** 2))
     return found
 
 
@@ -499,9 +497,8 @@ def _atoms(sums: Sequence[tuple[LossSum, float]], *, side: Side) -> DiscreteLoss
     best = np.minimum if side > 0 else np.maximum
     masses: Array = best.reduce(found)
     most = min(each.infinity + each.beyond for each, _ in sums) * (1 + 8 * _U)
-    if (
-        side > 0
-    ):  # what lies below the window, and next to nothing, is raised to where there is more
+    if side > 0:
+        # what lies below the window, and next to nothing, is raised to where there is more
         masses[0] += _below(one)
         risen = np.cumsum(masses)
         start = min(int(np.searchsorted(risen, _NOTHING)), len(masses) - 1)

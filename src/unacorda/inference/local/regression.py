@@ -474,9 +474,8 @@ class LocalFit:
         near, people = theta, 0
         for place, group in enumerate(self._some(self.groups[2 + early :])):
             reports = self._gradients(group, theta)
-            people = len(group) + (
-                people if place > 1 else 0
-            )  # the first step goes most of the way
+            # the first step goes most of the way
+            people = len(group) + (people if place > 1 else 0)
             length, mean = len(group) / people, reports.mean(axis=0)
             taken.append(_Taken(len(group), length, (reports - mean).T @ (reports - mean)))
             theta = theta - length * (inverse @ mean)
