@@ -302,7 +302,7 @@ class _Wanted:
         start = session.table(self.table)
         if not self.only:
             return choose_columns(start, session.unit, skip=self.skip or ())[0]
-        person = {name.casefold() for name in getattr(session.unit, "id", ())}
+        person = {name.casefold() for name in session.unit.id}
         found = []
         for name in self.only:
             expected = "columns that do not name a person"

@@ -332,7 +332,7 @@ class Asked:
     @property
     def searches(self) -> bool:
         """Whether the rows of a person are to be found."""
-        return getattr(self.unit, "search", None) is not None
+        return self.unit.search is not None
 
     @property
     def unsearched(self) -> Asked:

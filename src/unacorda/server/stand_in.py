@@ -20,7 +20,6 @@ import duckdb
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.expressions.language import identifier, quoted
 from unacorda.query.schema.facts import Bounds, Categories, Dates, Fact
-from unacorda.query.schema.units import Person
 from unacorda.query.session import Session
 from unacorda.server.problems import Problem
 from unacorda.settings import Dataset
@@ -86,7 +85,7 @@ class StandIn:
         with closing(duckdb.connect(path)) as made:
             for name in names:
                 scope = self._session.table(name).scope
-                ids = self._ids(name)
+                ids = self._session.unit.in_table(name).id
                 columns = [
                     f"{_drawn(kind, scope.facts.get(column), number, person=column in ids)} "
                     f"AS {identifier(column)}"
@@ -95,13 +94,6 @@ class StandIn:
                 rows = f"SELECT {', '.join(columns)} FROM range({_ROWS}) AS r(i)"
                 made.execute(f"CREATE TABLE {identifier(name)} AS {rows}")
         return {name: f"{path}::{name}" for name in names}
-
-    def _ids(self, table: str) -> tuple[str, ...]:
-        unit = self._session.unit
-        if not isinstance(unit, Person):
-            return ()
-        given: Any = unit.in_table(table).id
-        return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _drawn(kind: str, fact: Fact | None, number: int, *, person: bool) -> str:
