@@ -257,16 +257,12 @@ class _Wanted:
     never: Sequence[str]
     rows: int | None
 
-    def rows_of(self, session: Session) -> Query:
-        """The rows that count."""
-        start = session.table(self.table)
-        return start if self.where is None else start.where(self.where)
-
     def plan(
         self, session: Session, *, missing: Missing | None = None, watch: Watch | None = None
     ) -> Synthesis[Query]:
         """What the session is asked; missing: for which InvalidParameter names all that lacks."""
-        start, columns = self.rows_of(session), self._columns(session)
+        start, columns = session.table(self.table), self._columns(session)
+        start = start if self.where is None else start.where(self.where)
         unknown = [name for name in self.bins if name not in columns]
         demand(not unknown, "--bins", ", ".join(unknown), expected="synthesized columns")
         if missing is not None:
