@@ -17,11 +17,7 @@ from unacorda import elements
 from unacorda.bits import RandomBits, source_of
 from unacorda.checks import demand
 from unacorda.errors import InvalidParameter
-from unacorda.inference.hypothesis_tests.results import (
-    Alternative,
-    Simulation,
-    TestResult,
-)
+from unacorda.inference.hypothesis_tests import results
 from unacorda.inference.records import Floats, column
 from unacorda.inference.sums import noisy_counts
 from unacorda.privacy.guarantees import Guarantee
@@ -35,7 +31,7 @@ def fit_test(
     draws: int = 9999,
     seed: int = 0,
     bits: RandomBits | None = None,
-) -> TestResult:
+) -> results.TestResult:
     r"""Tests by chi-square whether categories have the given shares.
 
     The statistic is the sum of (count - n share)^2 / (n share); the whole budget goes into the
@@ -80,7 +76,7 @@ def fit_test(
     if not (np.isfinite(weights).all() and (weights > 0).all()):
         raise InvalidParameter("shares", shares, expected="finite numbers above 0")
     wanted = weights / weights.sum()
-    simulation = Simulation(draws=draws, seed=seed, alternative="greater")
+    simulation = results.Simulation(draws=draws, seed=seed, alternative="greater")
     cells, n = _categories("x", x, categories=wanted.size)
     counts, noise = noisy_counts(
         np.bincount(cells, minlength=wanted.size), budget=budget, bits=source_of(bits)
@@ -105,7 +101,7 @@ def independence_test(
     draws: int = 9999,
     seed: int = 0,
     bits: RandomBits | None = None,
-) -> TestResult:
+) -> results.TestResult:
     """Tests by chi-square whether two columns of categories are independent.
 
     The null has free margins, which are estimated from the noisy table, at least half a person
@@ -143,7 +139,7 @@ def independence_test(
     True
     """
     rows, columns = _sizes(categories)
-    simulation = Simulation(draws=draws, seed=seed, alternative="greater")
+    simulation = results.Simulation(draws=draws, seed=seed, alternative="greater")
     first, n = _categories("x", x, categories=rows)
     second, others = _categories("y", y, categories=columns)
     demand(others == n, "y", (others,), expected=f"as many people as in x, {n}")
@@ -173,11 +169,11 @@ def two_proportions_test(
     y: ArrayLike,
     *,
     budget: Guarantee,
-    alternative: Alternative = "two-sided",
+    alternative: results.Alternative = "two-sided",
     draws: int = 9999,
     seed: int = 0,
     bits: RandomBits | None = None,
-) -> TestResult:
+) -> results.TestResult:
     """Tests whether two groups have the same share of true values.
 
     A replaced person changes one of the two counts by one, so each gets the noise of the whole
@@ -214,7 +210,7 @@ def two_proportions_test(
     >>> 0.0001 < result.p_value < 0.02
     True
     """
-    simulation = Simulation(draws=draws, seed=seed, alternative=alternative)
+    simulation = results.Simulation(draws=draws, seed=seed, alternative=alternative)
     groups = [column("x", x), column("y", y)]
     sizes = np.array([group.size for group in groups], dtype=np.float64)
     exact = [int(np.sum(~np.isnan(group) & (group != 0))) for group in groups]

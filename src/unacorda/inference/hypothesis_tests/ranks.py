@@ -19,11 +19,7 @@ from scipy.stats import rankdata
 
 from unacorda.bits import RandomBits, source_of
 from unacorda.inference.budgets import check_budget
-from unacorda.inference.hypothesis_tests.results import (
-    Alternative,
-    Simulation,
-    TestResult,
-)
+from unacorda.inference.hypothesis_tests import results
 from unacorda.inference.records import Floats, column
 from unacorda.inference.sums import additive_noise
 from unacorda.privacy.guarantees import Guarantee
@@ -37,11 +33,11 @@ def mann_whitney_test(
     y: ArrayLike,
     *,
     budget: Guarantee,
-    alternative: Alternative = "two-sided",
+    alternative: results.Alternative = "two-sided",
     draws: int = 9999,
     seed: int = 0,
     bits: RandomBits | None = None,
-) -> TestResult:
+) -> results.TestResult:
     """Tests whether values of one group tend to be larger than those of another.
 
     The statistic is the share of pairs in which x is larger, a tie being half a pair, with noise.
@@ -78,7 +74,7 @@ def mann_whitney_test(
     >>> 0.6 < result.statistic < 0.75, result.p_value
     (True, 0.0002)
     """
-    simulation = Simulation(draws=draws, seed=seed, alternative=alternative)
+    simulation = results.Simulation(draws=draws, seed=seed, alternative=alternative)
     first, second = _least_where_missing("x", x), _least_where_missing("y", y)
     n, m = first.size, second.size
     ranks = rankdata(np.concatenate([first, second]))  # halves: exact
@@ -105,11 +101,11 @@ def signed_rank_test(
     x: ArrayLike,
     *,
     budget: Guarantee,
-    alternative: Alternative = "two-sided",
+    alternative: results.Alternative = "two-sided",
     draws: int = 9999,
     seed: int = 0,
     bits: RandomBits | None = None,
-) -> TestResult:
+) -> results.TestResult:
     """Tests whether differences, one per person, are symmetric about 0.
 
     The statistic is the sum of the ranks of |x|, each with the sign of its difference (0 for 0),
@@ -147,7 +143,7 @@ def signed_rank_test(
     >>> result.p_value
     0.0002
     """
-    simulation = Simulation(draws=draws, seed=seed, alternative=alternative)
+    simulation = results.Simulation(draws=draws, seed=seed, alternative=alternative)
     given = column("x", x)
     values = np.where(np.isnan(given), 0.0, given)
     n = values.size
@@ -177,9 +173,9 @@ def _noisy_result(
     whole: int,
     null: Callable[[np.random.Generator, int], Floats],
     budget: Guarantee,
-    simulation: Simulation,
+    simulation: results.Simulation,
     bits: RandomBits | None,
-) -> TestResult:
+) -> results.TestResult:
     """The statistic with noise, as a share of the whole, and its p-value."""
     noise = additive_noise(check_budget(budget), l1=Fraction(moved), l2=Fraction(moved))
     # In steps of a half, which both statistics are whole numbers of.

@@ -18,11 +18,7 @@ from mpmath.libmp import from_man_exp, ln2_fixed, mpf_exp, mpf_log, to_fixed
 
 from unacorda import elements
 from unacorda.bits import RandomBits
-from unacorda.mechanisms.noise.refinement import (
-    LazyUniform,
-    signed_uniform,
-    turned_bounds,
-)
+from unacorda.mechanisms.noise import refinement
 
 _LARGEST: Final = Fraction(2) ** 1100  # what infinities count as
 
@@ -100,7 +96,7 @@ class StandardNormal:
         if found is None:
             return None
         shortest, longest = (math.isqrt(2 * end << places) for end in found)
-        pair = turned_bounds((shortest, longest + 1), self._angle, places)
+        pair = refinement.turned_bounds((shortest, longest + 1), self._angle, places)
         return (*pair[0], 2 * places)
 
     def extend(self) -> None:
@@ -137,7 +133,7 @@ class StandardStudent:
         )
         shortest = math.isqrt(max(math.floor(self._degrees * (low - 2)), 0) << places)
         longest = math.isqrt(math.ceil(self._degrees * (high + 2)) << places) + 1
-        pair = turned_bounds((shortest, longest), self._angle, places)
+        pair = refinement.turned_bounds((shortest, longest), self._angle, places)
         return (*pair[0], 2 * places)
 
     def extend(self) -> None:
@@ -146,20 +142,20 @@ class StandardStudent:
         self._angle.extend()
 
 
-def _signed(bits: RandomBits) -> tuple[int, LazyUniform]:
+def _signed(bits: RandomBits) -> tuple[int, refinement.LazyUniform]:
     """A fair sign and 127 bits of a uniform number."""
-    sign, uniform = signed_uniform(int(bits.words(1).view("int64")[0]), bits)
+    sign, uniform = refinement.signed_uniform(int(bits.words(1).view("int64")[0]), bits)
     uniform.extend()
     return sign, uniform
 
 
-def _uniform(bits: RandomBits) -> LazyUniform:
-    uniform = LazyUniform(int(bits.words(1)[0]), length=64, bits=bits)
+def _uniform(bits: RandomBits) -> refinement.LazyUniform:
+    uniform = refinement.LazyUniform(int(bits.words(1)[0]), length=64, bits=bits)
     uniform.extend()
     return uniform
 
 
-def _minus_log(uniform: LazyUniform) -> tuple[int, int] | None:
+def _minus_log(uniform: refinement.LazyUniform) -> tuple[int, int] | None:
     """Integers around -ln(U) 2^places; None where U may be 0.
 
     It is taken of U / 8, since mpmath takes another way for numbers near 1, in another time.

@@ -23,18 +23,7 @@ from mpmath.libmp import from_man_exp, mpf_cos_sin_pi, to_float
 from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
-from unacorda.mechanisms.noise.refinement import (
-    Coin,
-    coin,
-    cut_laplace_floor_exact,
-    exp_bounds,
-    gaussian_floors_exact,
-    laplace_floor_exact,
-    linear_floor_exact,
-    log_ratio_bounds,
-    magnitude_exact,
-    signed_uniform,
-)
+from unacorda.mechanisms.noise import refinement
 
 Floats = NDArray[np.float64]
 
@@ -75,7 +64,7 @@ def _trigonometric_table() -> tuple[Floats, Floats]:
 @lru_cache(maxsize=256)
 def laplace_shift(scale: Fraction) -> float:
     """ln(2 / (1 + e^(-1/scale))) to within 2^-53."""
-    low, high = log_ratio_bounds(scale, 128)
+    low, high = refinement.log_ratio_bounds(scale, 128)
     return (low + high) / (1 << 129)
 
 
@@ -102,8 +91,10 @@ def magnitude_chunk(
     if doubtful.size or lowest < _TAIL:
         doubtful = np.union1d(doubtful, np.flatnonzero(logarithm < _TAIL))
         for index in doubtful.tolist():
-            _, uniform = signed_uniform(int(words[index]), bits)
-            floors[index] = magnitude_exact(uniform, scale=scale, two_sided=shift is not None)
+            _, uniform = refinement.signed_uniform(int(words[index]), bits)
+            floors[index] = refinement.magnitude_exact(
+                uniform, scale=scale, two_sided=shift is not None
+            )
     return floors, signed
 
 
@@ -129,7 +120,7 @@ def laplace_chunk(
     if doubtful.size or lowest < _TAIL:
         doubtful = np.union1d(doubtful, np.flatnonzero(logarithm < _TAIL))
         for index in doubtful.tolist():
-            floors[index] = laplace_floor_exact(
+            floors[index] = refinement.laplace_floor_exact(
                 int(words[index]), ratio=ratio, offset=exact(index), bits=bits
             )
     return floors
@@ -175,7 +166,7 @@ def gaussian_chunk(
         for pair in np.union1d(doubtful % pairs, tail).tolist():
             # Both normals of a pair share their bits, so they are decided together.
             used = pair + pairs < offsets.size
-            first_floor, second_floor = gaussian_floors_exact(
+            first_floor, second_floor = refinement.gaussian_floors_exact(
                 int(radius_words[pair]),
                 int(angle_words[pair]),
                 ratio=ratio,
@@ -263,7 +254,7 @@ def cut_laplace_chunk(
     certain &= _clear(value, floors, slack=factor * _RELATIVE + _ABSOLUTE)
     certain &= ~far
     for index in np.flatnonzero(~certain).tolist():
-        floors[index] = cut_laplace_floor_exact(
+        floors[index] = refinement.cut_laplace_floor_exact(
             int(words[index]), ratio=ratio, offset=exact(index), reach=reach, bits=bits
         )
     return floors
@@ -300,7 +291,7 @@ def staircase_chunk(
     for index in np.flatnonzero(~_clear(value, floors, slack=slack)).tolist():
         start, length = (split, 1 - split) if low[index] else (Fraction(0), split)
         signed_ratio = -ratio if np.signbit(signed[index]) else ratio
-        floors[index] = linear_floor_exact(
+        floors[index] = refinement.linear_floor_exact(
             int(words[index]),
             slope=signed_ratio * length,
             offset=exact(index) + signed_ratio * (int(steps[index]) + start),
@@ -310,7 +301,7 @@ def staircase_chunk(
 
 
 @lru_cache(maxsize=256)
-def low_part(epsilon: Fraction, split: Fraction) -> Coin:
+def low_part(epsilon: Fraction, split: Fraction) -> refinement.Coin:
     """The coin that shows heads on the low part of a step: (1 - s) b / (s + (1 - s) b), b = e^-eps.
 
     It rises with b, so brackets of b bracket it.
@@ -318,11 +309,13 @@ def low_part(epsilon: Fraction, split: Fraction) -> Coin:
 
     def bounds(places: int) -> tuple[int, int]:
         work = places + 64
-        ends = [(1 - split) * Fraction(end, 1 << work) for end in exp_bounds(-epsilon, work)]
+        ends = [
+            (1 - split) * Fraction(end, 1 << work) for end in refinement.exp_bounds(-epsilon, work)
+        ]
         low, high = (end / (split + end) if split + end else Fraction(1) for end in ends)
         return math.floor(low * (1 << places)), math.ceil(high * (1 << places))
 
-    return coin(bounds)
+    return refinement.coin(bounds)
 
 
 def _clear(value: Floats, floors: Floats, *, slack: float | Floats) -> NDArray[np.bool_]:

@@ -48,13 +48,7 @@ from numpy.typing import NDArray
 from unacorda.bits import RandomBits
 from unacorda.checks import demand
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.noise.continuous import (
-    CHUNK,
-    LARGEST_RATIO,
-    gaussian_chunk,
-    laplace_shift,
-    magnitude_chunk,
-)
+from unacorda.mechanisms.noise import continuous
 from unacorda.mechanisms.noise.refinement import LazyUniform, exp_bounds
 
 LARGEST_SIGMA: Final = 200
@@ -190,7 +184,9 @@ def fill_by_rejection(draws: Integers, *, sigma: Fraction, bits: RandomBits) -> 
     waiting = np.arange(draws.size)
     while waiting.size:
         offsets = np.full(waiting.size, 0.5)
-        floors = gaussian_chunk(offsets, lambda _: Fraction(1, 2), ratio=sigma, bits=bits)
+        floors = continuous.gaussian_chunk(
+            offsets, lambda _: Fraction(1, 2), ratio=sigma, bits=bits
+        )
         draws[waiting] = floors.astype(np.int64)
         words = bits.words(waiting.size)
         suspects = np.flatnonzero((words >= sure) | (np.abs(floors) > reach))
@@ -275,11 +271,11 @@ def discrete_laplace(*, scale: float | Fraction, size: int, bits: RandomBits) ->
     dtype('int64')
     """
     ratio, count = within_range("scale", scale), _counted(size)
-    shift = laplace_shift(ratio)
+    shift = continuous.laplace_shift(ratio)
     draws = np.empty(count, dtype=np.int64)
-    for start in range(0, count, CHUNK):
-        part = draws[start : start + CHUNK]
-        floors, signed = magnitude_chunk(part.size, scale=ratio, shift=shift, bits=bits)
+    for start in range(0, count, continuous.CHUNK):
+        part = draws[start : start + continuous.CHUNK]
+        floors, signed = continuous.magnitude_chunk(part.size, scale=ratio, shift=shift, bits=bits)
         np.copysign(floors, signed, out=floors)
         np.copyto(part, floors, casting="unsafe")
     return draws
@@ -296,9 +292,9 @@ def geometric(*, scale: float | Fraction, size: int, bits: RandomBits) -> Intege
     """
     ratio, count = within_range("scale", scale), _counted(size)
     draws = np.empty(count, dtype=np.int64)
-    for start in range(0, count, CHUNK):
-        part = draws[start : start + CHUNK]
-        floors, _ = magnitude_chunk(part.size, scale=ratio, shift=None, bits=bits)
+    for start in range(0, count, continuous.CHUNK):
+        part = draws[start : start + continuous.CHUNK]
+        floors, _ = continuous.magnitude_chunk(part.size, scale=ratio, shift=None, bits=bits)
         np.copyto(part, floors, casting="unsafe")
     return draws
 
@@ -318,8 +314,8 @@ def discrete_gaussian(*, sigma: float | Fraction, size: int, bits: RandomBits) -
     """
     ratio, count = within_range("sigma", sigma), _counted(size)
     draws = np.empty(count, dtype=np.int64)
-    for start in range(0, count, CHUNK):
-        part = draws[start : start + CHUNK]
+    for start in range(0, count, continuous.CHUNK):
+        part = draws[start : start + continuous.CHUNK]
         if ratio <= LARGEST_SIGMA:
             words = bits.words(part.size).view(np.int64)
             magnitudes = table(ratio * ratio).magnitudes(words, bits)
@@ -334,7 +330,7 @@ def discrete_gaussian(*, sigma: float | Fraction, size: int, bits: RandomBits) -
 def within_range(argument: str, value: float | Fraction) -> Fraction:
     """A noise scale that the samplers accept, exactly: above 0, at most 2^40."""
     scale = exact_scale(argument, value)
-    if scale > LARGEST_RATIO:
+    if scale > continuous.LARGEST_RATIO:
         raise InvalidParameter(
             argument,
             value,

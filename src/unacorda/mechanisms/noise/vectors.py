@@ -20,13 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
+from unacorda.mechanisms.noise import refinement
 from unacorda.mechanisms.noise.continuous import cosine_and_sine
-from unacorda.mechanisms.noise.refinement import (
-    LazyUniform,
-    minus_log_bounds,
-    normal_bounds,
-    signed_uniform,
-)
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
@@ -64,7 +59,8 @@ def cube_chunk(
     def refine(vector: int, wanted: list[int]) -> list[int]:
         length = _uniforms(radii[:, vector], bits)
         coordinates = [
-            LazyUniform(word, length=63, bits=bits) for word in sides[wanted, vector].tolist()
+            refinement.LazyUniform(word, length=63, bits=bits)
+            for word in sides[wanted, vector].tolist()
         ]
 
         def ends() -> list[Ends] | None:
@@ -236,25 +232,25 @@ def _settled(
 # ---- exact arithmetic
 
 
-def _uniforms(words: Integers, bits: RandomBits) -> list[LazyUniform]:
-    return [signed_uniform(word, bits)[1] for word in words.tolist()]
+def _uniforms(words: Integers, bits: RandomBits) -> list[refinement.LazyUniform]:
+    return [refinement.signed_uniform(word, bits)[1] for word in words.tolist()]
 
 
 def _pair_uniforms(
     pairs: tuple[Integers, Words], vector: int, bits: RandomBits
-) -> list[tuple[LazyUniform, LazyUniform]]:
+) -> list[tuple[refinement.LazyUniform, refinement.LazyUniform]]:
     radius, angle = pairs[0][:, vector].tolist(), pairs[1][:, vector].tolist()
     return [
-        (signed_uniform(r, bits)[1], LazyUniform(a, length=64, bits=bits))
+        (refinement.signed_uniform(r, bits)[1], refinement.LazyUniform(a, length=64, bits=bits))
         for r, a in zip(radius, angle, strict=True)
     ]
 
 
-def _sum_bounds(uniforms: Sequence[LazyUniform]) -> Ends | None:
+def _sum_bounds(uniforms: Sequence[refinement.LazyUniform]) -> Ends | None:
     """The ends of the sum of -ln U; None where some U may be 0."""
     places, low, high = uniforms[0].places, 0, 0
     for uniform in uniforms:
-        first, second = minus_log_bounds(uniform, places)
+        first, second = refinement.minus_log_bounds(uniform, places)
         if second is None:
             return None
         low, high = low + first, high + second
@@ -262,12 +258,12 @@ def _sum_bounds(uniforms: Sequence[LazyUniform]) -> Ends | None:
 
 
 def _normal_bounds(
-    pairs: Sequence[tuple[LazyUniform, LazyUniform]], dimension: int
+    pairs: Sequence[tuple[refinement.LazyUniform, refinement.LazyUniform]], dimension: int
 ) -> tuple[Bounds, int] | None:
     """Whole numbers around each normal times the unit, and the unit; all cosines come first."""
     places, cosines, sines = pairs[0][0].places, [], []
     for radius, angle in pairs:
-        both = normal_bounds(radius, angle, places)
+        both = refinement.normal_bounds(radius, angle, places)
         if both is None:
             return None
         cosines.append(both[0])
@@ -302,7 +298,7 @@ def _product(one: Ends, two: Ends) -> Ends:
 
 def _floors(
     ends: Callable[[], list[Ends] | None],
-    uniforms: Sequence[LazyUniform],
+    uniforms: Sequence[refinement.LazyUniform],
     *,
     ratio: Fraction,
     offsets: list[Fraction],

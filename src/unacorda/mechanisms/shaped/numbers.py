@@ -30,13 +30,7 @@ from unacorda.bits import RandomBits, SecureBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.additive.real import GridNoise
-from unacorda.mechanisms.noise import discrete, error_bounds, rounding
-from unacorda.mechanisms.noise.continuous import (
-    CHUNK,
-    cut_laplace_chunk,
-    magnitude_chunk,
-    staircase_chunk,
-)
+from unacorda.mechanisms.noise import continuous, discrete, error_bounds, rounding
 from unacorda.mechanisms.noise.refinement import LazyUniform, exp_bounds
 from unacorda.mechanisms.parameters import (
     Real,
@@ -166,7 +160,7 @@ class Staircase(PerNumberCalibrated, GridNoise):
 
     def _law(self) -> tuple[Fraction, rounding.Chunk]:
         split = checks.exact("split", self.split)
-        draw = functools.partial(staircase_chunk, epsilon=self._epsilon(), split=split)
+        draw = functools.partial(continuous.staircase_chunk, epsilon=self._epsilon(), split=split)
         sensitivity = checks.exact("sensitivity", self.sensitivity)
         return sensitivity / Fraction(2) ** self.grid_log2, draw
 
@@ -286,7 +280,7 @@ class TruncatedLaplace(GridNoise):
 
     def _law(self) -> tuple[Fraction, rounding.Chunk]:
         scale = checks.exact("scale", self.scale)
-        draw = functools.partial(cut_laplace_chunk, reach=self._reach())
+        draw = functools.partial(continuous.cut_laplace_chunk, reach=self._reach())
         return rounding.grid_ratio("scale", scale, self.grid_log2)[1], draw
 
     def _deviation(self) -> float:
@@ -485,8 +479,8 @@ def _move(steps: Floats, *, ratio: Fraction, first: int, last: int, bits: Random
     """Replace each step, a whole number, by a draw of the law around it, within the ends."""
     rate = float(1 / ratio)
     fall = math.exp(-rate)
-    for start in range(0, steps.size, CHUNK):
-        part = steps[start : start + CHUNK]
+    for start in range(0, steps.size, continuous.CHUNK):
+        part = steps[start : start + continuous.CHUNK]
         room = last + 1 - part  # from the step itself to the upper end
         below = part - first
         words = bits.words(part.size)
@@ -498,7 +492,7 @@ def _move(steps: Floats, *, ratio: Fraction, first: int, last: int, bits: Random
         for index in np.flatnonzero(~(np.abs(total, out=total) > _SLACK)).tolist():
             uniform = LazyUniform(int(words[index]), length=64, bits=bits)
             up[index] = _goes_up(uniform, int(room[index]), int(below[index]), ratio)
-        distance, _ = magnitude_chunk(part.size, scale=ratio, shift=None, bits=bits)
+        distance, _ = continuous.magnitude_chunk(part.size, scale=ratio, shift=None, bits=bits)
         # The room is 1 at least on the side that is taken. Whole numbers below 2^54: exact.
         space = np.where(up, room, below)
         np.maximum(space, 1.0, out=space)

@@ -35,23 +35,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks
 from unacorda.checks import Number
-from unacorda.mechanisms.data_dependent.statistics.base import (
-    AnswerGrid,
-    Between,
-    BetweenBounds,
-    Invertible,
-    Runs,
-    Statistic,
-    clamped_values,
-    ends_of,
-    exact_sum,
-    exact_sum_of_squares,
-    from_reach,
-    grid_of_answers,
-    keep_bounds,
-    steps_of_values,
-    width_of,
-)
+from unacorda.mechanisms.data_dependent.statistics import base
 from unacorda.privacy.neighbors import Neighbors, ReplaceOne
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -62,7 +46,7 @@ _LIMB: Final = 26
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mean(BetweenBounds):
+class Mean(base.BetweenBounds):
     """The mean, exactly; for empty data the middle of the bounds.
 
     Parameters
@@ -78,10 +62,10 @@ class Mean(BetweenBounds):
 
     def value(self, values: ArrayLike) -> Fraction:
         """The answer itself. NOT private: never release it."""
-        numbers = clamped_values(self, values)
+        numbers = base.clamped_values(self, values)
         if not numbers.size:
-            return sum(ends_of(self), Fraction(0)) / 2
-        return exact_sum(numbers) / numbers.size
+            return sum(base.ends_of(self), Fraction(0)) / 2
+        return base.exact_sum(numbers) / numbers.size
 
     def local(self, values: ArrayLike, *, distance: int, neighbors: Neighbors) -> Fraction:
         """The local sensitivity at this distance, exactly."""
@@ -121,10 +105,10 @@ class Mean(BetweenBounds):
         return width * self._smooth(values, smoothness=smoothness, neighbors=neighbors)
 
     def losses(
-        self, values: ArrayLike, *, neighbors: Neighbors, grid: AnswerGrid, most: int
-    ) -> Runs:
+        self, values: ArrayLike, *, neighbors: Neighbors, grid: base.AnswerGrid, most: int
+    ) -> base.Runs:
         """The loss of every step of the grid."""
-        steps, _ = steps_of_values(self, values, grid.log2)
+        steps, _ = base.steps_of_values(self, values, grid.log2)
         low, high = self.answers
         return _mean_losses(
             steps, grid=grid, most=most, replace=neighbors is ReplaceOne, empty=(low + high) / 2
@@ -132,7 +116,7 @@ class Mean(BetweenBounds):
 
     def _smooth(self, values: ArrayLike, *, smoothness: float, neighbors: Neighbors) -> float:
         """By the range of the bounds."""
-        numbers = np.sort(clamped_values(self, values))
+        numbers = np.sort(base.clamped_values(self, values))
         count = numbers.size
         sides = from_both_bounds(self, numbers)
         if neighbors is ReplaceOne:
@@ -159,7 +143,7 @@ class Mean(BetweenBounds):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sum(Statistic, Invertible):
+class Sum(base.Statistic, base.Invertible):
     """The sum of one total a person, exactly; 0 for empty data.
 
     Parameters
@@ -180,23 +164,25 @@ class Sum(Statistic, Invertible):
 
     def __post_init__(self) -> None:
         if self.upper is not None:
-            keep_bounds(self)
+            base.keep_bounds(self)
             return
         object.__setattr__(self, "lower", checks.exact("lower", self.lower))
         checks.demand(self.lower == 0, "lower", self.lower, expected="0 where upper is None")
 
     def value(self, values: ArrayLike) -> Fraction:
         """The answer itself. NOT private: never release it."""
-        return exact_sum(clamped_values(self, values))
+        return base.exact_sum(base.clamped_values(self, values))
 
     @property
     def answers(self) -> tuple[Fraction, Fraction]:
         """The bounds of a total, of no use: of a sum the caller says where answers lie."""
         return Fraction(self.lower), Fraction(self.upper or 0)
 
-    def answer_grid(self, log2: int | None, *, answers: tuple[Fraction, Fraction]) -> AnswerGrid:
+    def answer_grid(
+        self, log2: int | None, *, answers: tuple[Fraction, Fraction]
+    ) -> base.AnswerGrid:
         """The grid of the totals, within the answers."""
-        return grid_of_answers(self, log2, answers=answers)
+        return base.grid_of_answers(self, log2, answers=answers)
 
     def local(self, values: ArrayLike, *, distance: int, neighbors: Neighbors) -> Fraction | None:
         """The local sensitivity at this distance, exactly; None where it is infinite."""
@@ -217,20 +203,20 @@ class Sum(Statistic, Invertible):
         ):
             least = max(bound, Fraction(0))
             better = gains[gains > float(least)]
-            most = max(most, exact_sum(better) + (distance - better.size) * least)
+            most = max(most, base.exact_sum(better) + (distance - better.size) * least)
         return most
 
     def down(self, values: ArrayLike, *, distance: int) -> Fraction:
         """The down sensitivity at this distance, exactly."""
         numbers = rows_of(self, values).numbers
-        rises = exact_sum(np.minimum(numbers[:distance], 0))
-        return max(exact_sum(np.maximum(numbers[-distance:], 0)), -rises)
+        rises = base.exact_sum(np.minimum(numbers[:distance], 0))
+        return max(base.exact_sum(np.maximum(numbers[-distance:], 0)), -rises)
 
     def smooth(self, values: ArrayLike, *, smoothness: float, neighbors: Neighbors) -> float:
         """The smooth sensitivity, nearly; infinite where nothing bounds a total."""
         if self.upper is not None:
-            width_of(self)  # refuses bounds that are too near
-        numbers = clamped_values(self, values)
+            base.width_of(self)  # refuses bounds that are too near
+        numbers = base.clamped_values(self, values)
         if neighbors is ReplaceOne and not numbers.size:
             return 0.0
         if self.upper is None:
@@ -242,10 +228,10 @@ class Sum(Statistic, Invertible):
         return max(abs(low), abs(high))
 
     def losses(
-        self, values: ArrayLike, *, neighbors: Neighbors, grid: AnswerGrid, most: int
-    ) -> Runs:
+        self, values: ArrayLike, *, neighbors: Neighbors, grid: base.AnswerGrid, most: int
+    ) -> base.Runs:
         """The loss of every step of the grid."""
-        steps, inner = steps_of_values(self, values, grid.log2)
+        steps, inner = base.steps_of_values(self, values, grid.log2)
         replace = neighbors is ReplaceOne
         return _total_losses(steps, values=inner, grid=grid, most=most, replace=replace)
 
@@ -273,13 +259,13 @@ class SortedValues:
     def sum(self, start: int, stop: int) -> Fraction:
         """The sum of a stretch of them."""
         part = self.numbers[start:stop]
-        return exact_sum(part) - part.size * self.lower
+        return base.exact_sum(part) - part.size * self.lower
 
     def squares(self, start: int, stop: int) -> Fraction:
         """The sum of the squares of a stretch of them."""
         part = self.numbers[start:stop]
-        twice = 2 * exact_sum(part) - part.size * self.lower
-        return exact_sum_of_squares(part) - self.lower * twice
+        twice = 2 * base.exact_sum(part) - part.size * self.lower
+        return base.exact_sum_of_squares(part) - self.lower * twice
 
     @property
     def total(self) -> Fraction:
@@ -292,14 +278,14 @@ class SortedValues:
         return self.total / self.count if self.count else self.width / 2
 
 
-def rows_of(statistic: Between, values: ArrayLike) -> SortedValues:
+def rows_of(statistic: base.Between, values: ArrayLike) -> SortedValues:
     """The sorted values and what is exact about them."""
     lower = Fraction(float(statistic.lower))
     upper = lower if statistic.upper is None else Fraction(float(statistic.upper))
-    return SortedValues(np.sort(clamped_values(statistic, values)), lower, upper - lower)
+    return SortedValues(np.sort(base.clamped_values(statistic, values)), lower, upper - lower)
 
 
-def from_both_bounds(statistic: BetweenBounds, numbers: Floats) -> tuple[Floats, Floats]:
+def from_both_bounds(statistic: base.BetweenBounds, numbers: Floats) -> tuple[Floats, Floats]:
     """The sorted values from 0 to 1, as seen from the lower and from the upper bound."""
     low, high = float(statistic.lower), float(statistic.upper)
     return (numbers - low) / (high - low), ((high - numbers) / (high - low))[::-1]
@@ -329,14 +315,14 @@ def total_of(steps: Steps) -> int:
 
 
 def _total_losses(
-    steps: Steps, *, values: AnswerGrid, grid: AnswerGrid, most: int, replace: bool
-) -> Runs:
+    steps: Steps, *, values: base.AnswerGrid, grid: base.AnswerGrid, most: int, replace: bool
+) -> base.Runs:
     """The sum; steps: sorted, of the grid `values`; grid: of the answers, with the same step."""
     sum_ = total_of(steps)
     highs = _partial(sum_, _gains(steps, values, most=most, replace=replace), most)
     mirrored = _gains(*_mirror(steps, values), most=most, replace=replace)
     lows = [-low for low in _partial(-sum_, mirrored, most)]
-    return from_reach(
+    return base.from_reach(
         [_inside(low, grid) for low in lows],
         [_inside(high, grid) for high in highs],
         grid=grid,
@@ -345,8 +331,8 @@ def _total_losses(
 
 
 def _mean_losses(
-    steps: Steps, *, grid: AnswerGrid, most: int, replace: bool, empty: Fraction
-) -> Runs:
+    steps: Steps, *, grid: base.AnswerGrid, most: int, replace: bool, empty: Fraction
+) -> base.Runs:
     """The mean, rounded to the grid of the values; steps: sorted; empty: that of no records."""
     none = empty / Fraction(2) ** grid.log2
     top, bottom = none.numerator, none.denominator
@@ -354,7 +340,7 @@ def _mean_losses(
     largest = _replaced_means if replace else _largest_means
     highs = largest(steps, grid, (top, bottom), most)
     lows = largest(mirrored, turned, (-top, bottom), most)
-    return from_reach(
+    return base.from_reach(
         [_nearest(-sum_, count) for sum_, count in lows],
         [_nearest(sum_, count) for sum_, count in highs],
         grid=grid,
@@ -362,7 +348,7 @@ def _mean_losses(
     )
 
 
-def _gains(steps: Steps, values: AnswerGrid, *, most: int, replace: bool) -> Iterator[int]:
+def _gains(steps: Steps, values: base.AnswerGrid, *, most: int, replace: bool) -> Iterator[int]:
     """By how much each change raises the sum, the most first."""
     least = (int(step) for step in steps[:most])
     if replace:
@@ -378,7 +364,7 @@ def _partial(start: int, gains: Iterator[int], most: int) -> list[int]:
 
 
 def _replaced_means(
-    steps: Steps, grid: AnswerGrid, empty: tuple[int, int], most: int
+    steps: Steps, grid: base.AnswerGrid, empty: tuple[int, int], most: int
 ) -> Iterator[tuple[int, int]]:
     """The largest mean, as sum and count, for k = 0, 1, ... records replaced."""
     if not steps.size:
@@ -388,7 +374,7 @@ def _replaced_means(
 
 
 def _largest_means(
-    steps: Steps, grid: AnswerGrid, empty: tuple[int, int], most: int
+    steps: Steps, grid: base.AnswerGrid, empty: tuple[int, int], most: int
 ) -> Iterator[tuple[int, int]]:
     """The largest mean, as sum and count, within k additions and removals, k = 0, 1, ..., most."""
     upper, n, rest, removed = grid.last, steps.size, total_of(steps), 0
@@ -414,9 +400,9 @@ def _nearest(sum_: int, count: int) -> int:
     return (2 * sum_ + count) // (2 * count)
 
 
-def _inside(step: int, grid: AnswerGrid) -> int:
+def _inside(step: int, grid: base.AnswerGrid) -> int:
     return min(max(step, grid.first), grid.last)
 
 
-def _mirror(steps: Steps, grid: AnswerGrid) -> tuple[Steps, AnswerGrid]:
-    return -steps[::-1], AnswerGrid(-grid.last, -grid.first, grid.log2)
+def _mirror(steps: Steps, grid: base.AnswerGrid) -> tuple[Steps, base.AnswerGrid]:
+    return -steps[::-1], base.AnswerGrid(-grid.last, -grid.first, grid.log2)

@@ -35,16 +35,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unacorda.mechanisms.data_dependent.statistics.base import (
-    AnswerGrid,
-    BetweenBounds,
-    Runs,
-    clamped,
-    clamped_values,
-    exact_sum,
-    exact_sum_of_squares,
-    from_reach,
-)
+from unacorda.mechanisms.data_dependent.statistics import base
 from unacorda.mechanisms.data_dependent.statistics.sums import (
     SortedValues,
     from_both_bounds,
@@ -68,7 +59,7 @@ _NARROW: Final = 1 << 21  # records of which sums of squares fit in int64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Variance(BetweenBounds):
+class Variance(base.BetweenBounds):
     """The mean squared distance from the mean (divided by n), exactly; 0 for empty data.
 
     Parameters
@@ -90,19 +81,21 @@ class Variance(BetweenBounds):
         """From 0 to the square of half the distance of the bounds."""
         return Fraction(0), (Fraction(self.upper) - Fraction(self.lower)) ** 2 / 4
 
-    def answer_grid(self, log2: int | None, *, answers: tuple[Fraction, Fraction]) -> AnswerGrid:
+    def answer_grid(
+        self, log2: int | None, *, answers: tuple[Fraction, Fraction]
+    ) -> base.AnswerGrid:
         """A grid of about 2^20 answers by default."""
         coarse = floor_log2(answers[1]) - _VARIANCES_LOG2
-        finest = AnswerGrid.within(*answers, None).log2
-        return AnswerGrid.within(*answers, max(coarse, finest) if log2 is None else log2)
+        finest = base.AnswerGrid.within(*answers, None).log2
+        return base.AnswerGrid.within(*answers, max(coarse, finest) if log2 is None else log2)
 
     def value(self, values: ArrayLike) -> Fraction:
         """The answer itself. NOT private: never release it."""
-        numbers = clamped_values(self, values)
+        numbers = base.clamped_values(self, values)
         if not numbers.size:
             return Fraction(0)
-        mean = exact_sum(numbers) / numbers.size
-        return exact_sum_of_squares(numbers) / numbers.size - mean * mean
+        mean = base.exact_sum(numbers) / numbers.size
+        return base.exact_sum_of_squares(numbers) / numbers.size - mean * mean
 
     def local(self, values: ArrayLike, *, distance: int, neighbors: Neighbors) -> Fraction:
         """The local sensitivity at this distance, exactly."""
@@ -129,17 +122,17 @@ class Variance(BetweenBounds):
     def smooth(self, values: ArrayLike, *, smoothness: float, neighbors: Neighbors) -> float:
         """The smooth sensitivity, nearly."""
         width = self.width
-        numbers = np.sort(clamped_values(self, values))
+        numbers = np.sort(base.clamped_values(self, values))
         found = _smooth_replaced if neighbors is ReplaceOne else _smooth_added_or_removed
         return width * width * found(*from_both_bounds(self, numbers), smoothness)
 
     def losses(
-        self, values: ArrayLike, *, neighbors: Neighbors, grid: AnswerGrid, most: int
-    ) -> Runs:
+        self, values: ArrayLike, *, neighbors: Neighbors, grid: base.AnswerGrid, most: int
+    ) -> base.Runs:
         """The loss of every step of the grid."""
         low, high = Fraction(self.lower), Fraction(self.upper)
         inner = _grid_of_values(low, high)
-        steps = np.sort(inner.steps(clamped(values, lower=float(low), upper=float(high))))
+        steps = np.sort(inner.steps(base.clamped(values, lower=float(low), upper=float(high))))
         replace = neighbors is ReplaceOne
         return _losses(steps, values=inner, grid=grid, most=most, replace=replace)
 
@@ -396,14 +389,16 @@ class _Sorted:
         )
 
 
-def _grid_of_values(low: Fraction, high: Fraction) -> AnswerGrid:
+def _grid_of_values(low: Fraction, high: Fraction) -> base.AnswerGrid:
     """The grid of the values."""
-    return AnswerGrid.within(low, high, max(floor_log2(high - low) - _BITS, _finest(low, high)))
+    return base.AnswerGrid.within(
+        low, high, max(floor_log2(high - low) - _BITS, _finest(low, high))
+    )
 
 
 def _losses(
-    steps: Steps, *, values: AnswerGrid, grid: AnswerGrid, most: int, replace: bool
-) -> Runs:
+    steps: Steps, *, values: base.AnswerGrid, grid: base.AnswerGrid, most: int, replace: bool
+) -> base.Runs:
     """The variance, rounded to the grid; steps: sorted, of the grid `values`."""
     n = steps.size
     x = (steps - values.first).astype(np.int64 if n < _NARROW else object)
@@ -430,7 +425,7 @@ def _losses(
         up[k] = max([highs[i] for i in here] + ([up[k - 1]] if k else []), default=0)
         if start < 0 and k >= n:
             down[k] = 0
-    return from_reach(down, up, grid=grid, most=most)
+    return base.from_reach(down, up, grid=grid, most=most)
 
 
 def _least(data: _Sorted, most: int) -> tuple[Exact, Exact]:
@@ -526,4 +521,4 @@ def _steps(top: Exact, bottom: Exact, shift: int) -> list[int]:
 
 
 def _finest(low: Fraction, high: Fraction) -> int:
-    return AnswerGrid.within(low, high, None).log2
+    return base.AnswerGrid.within(low, high, None).log2
