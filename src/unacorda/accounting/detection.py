@@ -14,7 +14,6 @@ from unacorda.accounting.rules.base import leaves, rules_of
 from unacorda.checks import Number, demand, exact
 from unacorda.privacy.enclosure import float_down, float_up, mpf
 from unacorda.privacy.estimates import Interval
-from unacorda.privacy.events import Event
 from unacorda.privacy.neighbors import AddRemove, Neighbors
 from unacorda.privacy.tradeoff import TradeoffCurve
 
@@ -51,7 +50,8 @@ def true_positive_rate(
     if event is None:
         return Interval(float_down(mpf(rate)), float_up(mpf(rate)))
     curve = tradeoff(event, neighbors=neighbors, points=9)
-    mirrored = _mirrored(event)
+    # where exchanging the neighbors leaves the pair of laws as it is, but for names
+    mirrored = all(rules_of(one).mirrored for one in leaves(event))
     seen: list[Interval] = []
     for _ in range(_MOST):
         found = _hits(curve, rate)
@@ -70,11 +70,6 @@ def true_positive_rate(
         )
     found = _hits(curve, rate)
     return found if mirrored else Interval(0.0, found.upper)
-
-
-def _mirrored(event: Event) -> bool:
-    """Whether exchanging the neighbors leaves the pair of laws as it is, but for names."""
-    return all(rules_of(one).mirrored for one in leaves(event))
 
 
 def _moved(before: Interval, now: Interval) -> float:

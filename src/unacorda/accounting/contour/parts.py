@@ -283,12 +283,9 @@ def _drawn(loss: Box, rate: Fraction) -> Box:
     low, high = loss.at_most(_FAR), loss.at_least(_FAR)
     near = (low.expm1() * q).log1p()
     far = high + q.log() + (rest / q * (-high).exp()).log1p()
-    return choose(loss.upper > _FAR, _hull(far, near, loss), near)
-
-
-def _hull(far: Box, near: Box, loss: Box) -> Box:
-    """The far form where it is sure to hold, both where the loss may lie on either side."""
-    return choose(loss.lower >= _FAR, far, hull(far, near))
+    # the far form where it is sure to hold, both where the loss may lie on either side
+    far = choose(loss.lower >= _FAR, far, hull(far, near))
+    return choose(loss.upper > _FAR, far, near)
 
 
 def _boxes(losses: Sequence[Fraction]) -> Box:

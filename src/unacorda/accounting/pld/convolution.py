@@ -415,7 +415,9 @@ def _centred(folded: Array, count: int, known: Raised, *, rounding: float, heigh
     theta = 2 * math.pi * np.arange(half + 1) / size
     turn = -2j * np.sin(theta / 2) * np.exp(-0.5j * theta)  # z - 1
     r = turn * (scipy.fft.rfft(f) / mass)
-    wrong = (rounding + _summing(size)) * absolute * np.abs(turn) * 1.02 + 16 * _U * np.abs(r) + _U
+    # of _sums, relative
+    summing = (_BLOCK + 2) * (math.log(size) / math.log(_BLOCK) + 1) * _U
+    wrong = (rounding + summing) * absolute * np.abs(turn) * 1.02 + 16 * _U * np.abs(r) + _U
     found = _of_rest(r, wrong, count, unit=mass, height=height, place=place, share=0.0)
     # by squaring, in the same unit and about the same place
     log = math.log(mass)
@@ -440,11 +442,6 @@ def _sums(values: Array) -> Array:
     before = np.concatenate(([0.0], _sums(inner[:, -1])[:-1]))
     found: Array = (inner + before[:, None]).ravel()[: len(values)]
     return found
-
-
-def _summing(size: int) -> float:
-    """A bound of the relative error of such a sum."""
-    return (_BLOCK + 2) * (math.log(size) / math.log(_BLOCK) + 1) * _U
 
 
 def _squared(folded: Array, count: int, *, rounding: float, height: float) -> Raised:
