@@ -32,17 +32,7 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from mpmath.libmp import (
-    from_man_exp,
-    from_rational,
-    mpf_div,
-    mpf_erf,
-    mpf_erfc,
-    mpf_mul,
-    mpf_sqrt,
-    mpf_sub,
-    to_fixed,
-)
+from mpmath import libmp
 from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
@@ -226,13 +216,17 @@ def acceptance_bounds(k: int, *, sigma: Fraction, places: int) -> tuple[int, int
     # the tails themselves carry k^2 / (2 sigma^2) binary places before their first digit.
     extra = 64 + k.bit_length() + math.ceil(sigma).bit_length()
     precision = places + extra
-    root = mpf_sqrt(from_man_exp(2, 0), precision)
-    unit = mpf_mul(from_rational(sigma.numerator, sigma.denominator, precision), root, precision)
-    edge = [mpf_div(from_man_exp(2 * k + d, -1), unit, precision) for d in (-1, 1)]
-    at_k = mpf_sub(mpf_erfc(edge[0], precision), mpf_erfc(edge[1], precision), precision)
-    half = mpf_div(from_man_exp(1, -1), unit, precision)
-    at_zero = mpf_mul(from_man_exp(2, 0), mpf_erf(half, precision), precision)
-    quotient = int(to_fixed(mpf_div(at_zero, at_k, precision), places + _GUARD))
+    root = libmp.mpf_sqrt(libmp.from_man_exp(2, 0), precision)
+    unit = libmp.mpf_mul(
+        libmp.from_rational(sigma.numerator, sigma.denominator, precision), root, precision
+    )
+    edge = [libmp.mpf_div(libmp.from_man_exp(2 * k + d, -1), unit, precision) for d in (-1, 1)]
+    at_k = libmp.mpf_sub(
+        libmp.mpf_erfc(edge[0], precision), libmp.mpf_erfc(edge[1], precision), precision
+    )
+    half = libmp.mpf_div(libmp.from_man_exp(1, -1), unit, precision)
+    at_zero = libmp.mpf_mul(libmp.from_man_exp(2, 0), libmp.mpf_erf(half, precision), precision)
+    quotient = int(libmp.to_fixed(libmp.mpf_div(at_zero, at_k, precision), places + _GUARD))
     exponent = -Fraction(k * k) / (2 * sigma * sigma)
     shrink = math.ceil(-exponent * 2) + 64  # the quotient is as large as the exponential is small
     low, high = exp_bounds(exponent, places + shrink)

@@ -15,17 +15,7 @@ from fractions import Fraction
 from statistics import NormalDist
 from typing import Any
 
-from mpmath.libmp import (
-    from_man_exp,
-    from_rational,
-    mpf_div,
-    mpf_erfc,
-    mpf_exp,
-    mpf_log,
-    mpf_lt,
-    mpf_neg,
-    mpf_sqrt,
-)
+from mpmath import libmp
 
 from unacorda import checks
 from unacorda.checks import Number
@@ -121,14 +111,14 @@ def on_grid_width(width: Fraction, *, grid_log2: int, on_grid: bool) -> float:
 @functools.lru_cache(maxsize=1_024)
 def _minus_log(value: Fraction) -> Fraction:
     """-ln(value), rounded up, for a value in (0, 1)."""
-    argument = from_rational(value.numerator, value.denominator, _PRECISION + 64)
-    return _fraction(mpf_neg(mpf_log(argument, _PRECISION))) * _ONE_MORE
+    argument = libmp.from_rational(value.numerator, value.denominator, _PRECISION + 64)
+    return _fraction(libmp.mpf_neg(libmp.mpf_log(argument, _PRECISION))) * _ONE_MORE
 
 
 def _exp_up(exponent: Fraction) -> Fraction:
     """e^exponent for an exponent of 0 or below, rounded up."""
-    argument = from_rational(exponent.numerator, exponent.denominator, _PRECISION + 64)
-    return _fraction(mpf_exp(argument, _PRECISION)) * _ONE_MORE
+    argument = libmp.from_rational(exponent.numerator, exponent.denominator, _PRECISION + 64)
+    return _fraction(libmp.mpf_exp(argument, _PRECISION)) * _ONE_MORE
 
 
 @functools.lru_cache(maxsize=1_024)
@@ -137,15 +127,15 @@ def _normal_quantile(confidence: Fraction) -> Fraction:
     miss = 1 - confidence
     # 2^-100 covers every rounding below, so what passes is covered in truth.
     limit = miss / _ONE_MORE**2
-    goal = from_rational(limit.numerator, limit.denominator, _PRECISION)
-    root = mpf_sqrt(from_man_exp(2, 0), _PRECISION)
+    goal = libmp.from_rational(limit.numerator, limit.denominator, _PRECISION)
+    root = libmp.mpf_sqrt(libmp.from_man_exp(2, 0), _PRECISION)
 
     def covers(z: float) -> bool:
         exact = Fraction(z)
-        argument = mpf_div(
-            from_rational(exact.numerator, exact.denominator, _PRECISION), root, _PRECISION
+        argument = libmp.mpf_div(
+            libmp.from_rational(exact.numerator, exact.denominator, _PRECISION), root, _PRECISION
         )
-        return bool(mpf_lt(mpf_erfc(argument, _PRECISION), goal))
+        return bool(libmp.mpf_lt(libmp.mpf_erfc(argument, _PRECISION), goal))
 
     z = -NormalDist().inv_cdf(max(float(miss / 2), 5e-324))  # a first guess
     z = max(z * (1 - 2.0**-49), 0.0)
