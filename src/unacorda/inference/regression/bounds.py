@@ -60,6 +60,9 @@ _APART: Final = 4.0
 _CHANCE: Final = 1.5
 """Deviations of the squared length under independent signs from which on a pull is seen."""
 
+_ONE_SIDED: Final = 2.5
+"""Deviations under independent signs from which on the farthest residuals have one sign."""
+
 _OUTER: Final = 0.13
 """The largest share of rows that is a tail."""
 
@@ -252,6 +255,32 @@ class Pull:
     def moved(self, bound: float) -> float:
         """The sum of gradients that a bound may take away, all in that direction."""
         return self.strength * self.tail.excess(bound)
+
+    def or_one_sided(
+        self,
+        above: tuple[float, float],
+        below: tuple[float, float],
+        rows: Rows,
+        direction: Floats,
+    ) -> Pull:
+        """The same, or a stronger one in another direction if the farthest residuals have one sign.
+
+        above, below: the means of far rows with a positive and with a negative residual, and their
+        deviations. Signs alone show outliers on one side better than directions do, which spread
+        over the features.
+        """
+        (up, noise), (down, _) = above, below
+        total, odd = max(up + down, noise) * rows.number, (up - down) * rows.number
+        variance = 2 * (noise * rows.number) ** 2 + rows.repeated * total
+        if self.bent or odd**2 <= _ONE_SIDED**2 * variance:
+            return self
+        strength = min(math.sqrt(odd**2 - variance) / total, 1.0)
+        return Pull(
+            tail=self.tail,
+            direction=np.asarray(direction / np.linalg.norm(direction)),
+            strength=max(strength, _ONE_WAY),
+            bent=True,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

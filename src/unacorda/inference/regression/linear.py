@@ -204,9 +204,10 @@ class RidgeRegression(_SquaresRegression):
 
 _STEPS: Final = (0.05, 0.08, 0.12, 0.35, 0.40)
 _COUNTED, _GRAM, _CURVATURE, _SCORES, _LEVEL = 0.008, 0.12, 0.06, 0.05, 0.01
-_TAIL_COUNTED, _PULL, _HALF = 0.025, 0.02, 0.04
-"""Of the counts before the last steps, and of the directions of the longest gradients and of the
-longer half of all, the last of which needs less of more people."""
+_TAIL_COUNTED, _PULL, _SIDE, _HALF = 0.025, 0.02, 0.01, 0.04
+"""Of the counts before the last steps, of the directions of the longest gradients, of their number
+on each side of the line, and of the directions of the longer half of all, the last of which needs
+less of more people."""
 
 _RECOUNTED: Final = 0.08
 """Of counting the tail once more where it pulls, taken from the last steps."""
@@ -298,7 +299,7 @@ class LeastSquares:
             final = step >= alone
             if step <= alone:
                 if final and pulls:
-                    lengths, pull = self._pull(theta, counted, before=lengths)
+                    lengths, pull = self._pull(theta, counted, before=lengths, second=second)
                     if pull.bent:
                         self.square = math.inf
                         rest = 1 - _RECOUNTED / total
@@ -444,13 +445,15 @@ class LeastSquares:
 
     @property
     def _pull_share(self) -> float:
-        return _TAIL_COUNTED + _PULL + self._half_share
+        return _TAIL_COUNTED + _PULL + 2 * _SIDE + self._half_share
 
     @property
     def _half_share(self) -> float:
         return _HALF * max(0.25, thrift(self.rows))
 
-    def _pull(self, theta: Floats, share: float, *, before: Lengths) -> tuple[Lengths, Pull]:
+    def _pull(
+        self, theta: Floats, share: float, *, before: Lengths, second: Moment
+    ) -> tuple[Lengths, Pull]:
         """The pull of long gradients, by earlier counts, and the lengths that are to be cut.
 
         Where there is none these are those of `_lengths`; else of rows that are not weighted, whose
@@ -458,6 +461,8 @@ class LeastSquares:
         """
         edge, place = pull_edge(self.rows, before, share=_PULL)
         middle, top, unit = median_of(before), float(before.edges[-1]), self.unit
+        # Errors that depend on no feature move the mean gradient as the intercept does.
+        intercept = second.matrix @ np.linalg.solve(self.rows.back, np.eye(self.rows.size)[0])
 
         def residual(row: RowBlock) -> Any:
             return np.clip(unit.of(row.target) - row.prediction, -_FARTHEST, _FARTHEST)
@@ -472,16 +477,26 @@ class LeastSquares:
 
             return Gradient(of=direction, bound=1.0, share=share_of(share))
 
-        weighted, free, farthest, longer = self.rows.ask(
+        def beyond(sign: float) -> Total:
+            def counted(row: RowBlock) -> Any:
+                far = sign * residual(row) * np.sqrt(row.square) > 2**0.5 * edge
+                return np.where(far, row.own, 0.0)
+
+            return Total(of=counted, bound=1.0, share=share_of(_SIDE))
+
+        weighted, free, farthest, longer, above, below = self.rows.ask(
             lengths_below(top, of=self._length, share=share),
             lengths_below(top, of=length, share=_TAIL_COUNTED),
             directions(edge, _PULL),
             directions(middle, self._half_share),
+            beyond(1.0),
+            beyond(-1.0),
             theta=theta,
         )
         lengths = lengths_of(free)
         few = thrift(self.rows)
         pull = pull_of(farthest, longer, self.rows, lengths, place=place, thrift=few)
+        pull = pull.or_one_sided(above, below, self.rows, intercept)
         if not pull.bent:
             return lengths_of(weighted), pull
         (again,) = self.rows.ask(lengths_below(top, of=length, share=_RECOUNTED), theta=theta)
