@@ -109,14 +109,14 @@ def test_far_residuals_of_one_sign_are_a_pull_along_the_intercept(
     rows: Any = TwoCoefficients()
     tail = ParetoTail.of(counted(1 + np.random.default_rng(1).pareto(2.2, 20_000)))
     none = Pull(tail=tail, direction=np.array([0.0, 1.0]), strength=0.0, bent=False)
-    counts = [(number / rows.number, 10 / rows.number) for number in (above, below)]
-    found = none.or_one_sided(*counts, rows, np.array([3.0, 4.0]))
+    up, down = ((number / rows.number, 10 / rows.number) for number in (above, below))
+    found = none.or_one_sided(up, down, rows, np.array([3.0, 4.0]))
     assert found.bent == bent
     if bent:
         assert found.direction == pytest.approx([0.6, 0.8])
         assert found.strength == pytest.approx(0.7)
     already = Pull(tail=tail, direction=np.array([0.0, 1.0]), strength=0.8, bent=True)
-    assert already.or_one_sided(*counts, rows, np.array([3.0, 4.0])) is already
+    assert already.or_one_sided(up, down, rows, np.array([3.0, 4.0])) is already
 
 
 def test_few_people_are_not_asked_which_way_they_point() -> None:
