@@ -445,7 +445,12 @@ class LeastSquares:
 
     @property
     def _pull_share(self) -> float:
-        return _TAIL_COUNTED + _PULL + 2 * _SIDE + self._half_share
+        return _TAIL_COUNTED + _PULL + 2 * _SIDE * self._many + self._half_share
+
+    @property
+    def _many(self) -> bool:
+        """Whether there are so many people for the features that a few far rows may be counted."""
+        return thrift(self.rows) < 1
 
     @property
     def _half_share(self) -> float:
@@ -484,19 +489,19 @@ class LeastSquares:
 
             return Total(of=counted, bound=1.0, share=share_of(_SIDE))
 
-        weighted, free, farthest, longer, above, below = self.rows.ask(
+        weighted, free, farthest, longer, *sides = self.rows.ask(
             lengths_below(top, of=self._length, share=share),
             lengths_below(top, of=length, share=_TAIL_COUNTED),
             directions(edge, _PULL),
             directions(middle, self._half_share),
-            beyond(1.0),
-            beyond(-1.0),
+            *(beyond(sign) for sign in (1.0, -1.0) if self._many),
             theta=theta,
         )
         lengths = lengths_of(free)
         few = thrift(self.rows)
         pull = pull_of(farthest, longer, self.rows, lengths, place=place, thrift=few)
-        pull = pull.or_one_sided(above, below, self.rows, intercept)
+        if sides:
+            pull = pull.or_one_sided(*sides, self.rows, intercept)
         if not pull.bent:
             return lengths_of(weighted), pull
         (again,) = self.rows.ask(lengths_below(top, of=length, share=_RECOUNTED), theta=theta)
