@@ -501,7 +501,8 @@ class LeastSquares:
         few = thrift(self.rows)
         pull = pull_of(farthest, longer, self.rows, lengths, place=place, thrift=few)
         if sides:
-            pull = pull.or_one_sided(*sides, self.rows, intercept)
+            above, below = sides
+            pull = pull.or_one_sided(above, below, self.rows, intercept)
         if not pull.bent:
             return lengths_of(weighted), pull
         (again,) = self.rows.ask(lengths_below(top, of=length, share=_RECOUNTED), theta=theta)
