@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -136,3 +138,11 @@ def test_many_requests_are_answered_as_documented(ask: Served, data: st.DataObje
 
 def test_every_operation_is_drawn_from() -> None:
     assert {one["operationId"] for _, _, one in OPERATIONS} == set(ENDPOINTS)
+
+
+@pytest.mark.long
+def test_operations_do_not_need_their_docstrings() -> None:
+    load = "import unacorda.server.app; from unacorda.server.fields import CURATING"
+    command = [sys.executable, "-OO", "-c", f"{load}; print(*CURATING)"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert found == [name for name, one in ENDPOINTS.items() if one.curator]

@@ -148,7 +148,7 @@ def _curating(name: str, stated: Mapping[str, Any]) -> Endpoint:
     problems = ("not-allowed", "not-found", "refused", "ledger-failed")
     return Endpoint(
         **stated,
-        says=inspect.cleandoc(answer.__doc__),
+        says=inspect.cleandoc(answer.__doc__ or ""),  # none under python -OO
         fields=fields if asks else None,
         query=() if asks else fields,
         problems=(*problems, "not-json", "too-large", "not-a-type") if asks else problems,
