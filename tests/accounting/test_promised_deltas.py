@@ -166,3 +166,14 @@ def _excess(p: list[Fraction], q: list[Fraction], growth: Fraction) -> Fraction:
 def test_pure_parts_keep_their_number() -> None:
     event = [Pure(epsilon=Fraction(1, 3)) * 3, RandomizedResponse(epsilon=1, categories=4)]
     assert accountant.epsilon(event, delta=0) == 2.0
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.5])
+def test_a_sample_of_what_only_fails_is_as_bad_as_its_worst_pair(rate: float) -> None:
+    delta = 1e-5
+    event = Approximate(epsilon=0, delta=delta).poisson_sampled(rate=rate)
+    found = accountant.epsilon_interval(event, delta=1.1 * rate * delta, neighbors=ReplaceOne)
+    # Two units that take rate * delta each from two outputs of mass delta to outputs of their own:
+    # delta(epsilon) = rate * delta + delta * (1 - (1 - rate) e^epsilon).
+    exact = math.log((1 - 0.1 * rate) / (1 - rate))
+    assert 0.99 * exact <= found.lower <= exact <= found.upper <= exact * (1 + 1e-5)

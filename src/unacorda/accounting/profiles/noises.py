@@ -65,7 +65,7 @@ def finite(law: Finite) -> PrivacyProfile:
             total = total + share * (-(epsilon - place).expm1()).at_least(0.0)
         return failed + rest * total
 
-    spacing = common_divisor(losses) or None
+    spacing = common_divisor(losses) or Fraction(1)
     top = Fraction(float((rest * shares[-1]).lower)) if spacing == losses[-1] else None
     return PrivacyProfile(
         evaluate=evaluate,
