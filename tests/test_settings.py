@@ -4,14 +4,15 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from unacorda.errors import InvalidParameter
-from unacorda.privacy.guarantees import ZCDP, PureDP
+from unacorda.privacy.guarantees import GDP, ZCDP, PureDP
 from unacorda.query.schema.facts import Bounds, Categories
-from unacorda.settings import read_settings
+from unacorda.settings import guarantee_of, numbers_of, read_settings
 
 WHOLE = """
 [server]
@@ -111,3 +112,11 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(InvalidParameter, match="UTF-8"):
         read_settings(tmp_path / "x.toml")
+
+
+@pytest.mark.parametrize("square", [Fraction(3, 4), Fraction(2), Fraction(1, 7 * 10**40)])
+def test_a_budget_of_its_numbers_costs_no_more(square: Fraction) -> None:
+    budget = GDP.from_squared(square)
+    made = guarantee_of(numbers_of(budget))
+    assert isinstance(made, GDP)
+    assert 1 - Fraction(1, 10**13) < made.mu_squared / square < 1

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import os
 import tomllib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import ROUND_DOWN, Context, Decimal
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +25,7 @@ from typing import Any, Final
 from unacorda.checks import demand
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
+from unacorda.privacy.rounding import root_down
 from unacorda.query.expressions.language import twin
 from unacorda.query.schema.facts import Bounds, Categories, Dates, Fact, Text
 
@@ -223,13 +226,23 @@ def guarantee_of(numbers: Mapping[str, Any], argument: str | None = None) -> Gua
 def numbers_of(budget: Guarantee) -> dict[str, str]:
     """The numbers of a budget by name, of which `guarantee_of` makes it again.
 
-    They are exact, but for a mu that is no fraction.
+    They are exact, but for a mu that is no fraction, which is rounded down: what is made of it
+    costs no more.
 
-    >>> numbers_of(ZCDP("0.5", delta="1e-8")), numbers_of(GDP("0.2"))
-    ({'rho': '1/2', 'delta': '1/100000000'}, {'mu': '0.2'})
+    >>> numbers_of(ZCDP("0.5", delta="1e-8")), numbers_of(GDP("0.2")), numbers_of(GDP(1) * 2)
+    ({'rho': '1/2', 'delta': '1/100000000'}, {'mu': '1/5'}, {'mu': '1.41421356237309'})
     """
     exact: dict[str, str] = json.loads(budget.to_json())
-    return {name: exact.get(name, number) for name, number in budget.parameters.items()}
+    if isinstance(budget, GDP):
+        exact["mu"] = _root_below(budget.mu_squared)
+    return {name: exact[name] for name in budget.parameters}
+
+
+def _root_below(square: Fraction) -> str:
+    root = Fraction(math.isqrt(square.numerator), math.isqrt(square.denominator))
+    if root * root == square:
+        return str(root)
+    return str(Context(prec=15, rounding=ROUND_DOWN).create_decimal(root_down(square)))
 
 
 def fact_of(place: str, fact: object) -> Fact:

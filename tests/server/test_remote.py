@@ -71,8 +71,8 @@ def test_it_asks_as_a_session_does(clinic: unacorda.Remote) -> None:
         (unacorda.PureDP(Fraction(1, 3)), {"epsilon": "1/3"}),
         (unacorda.ApproxDP("0.5", "1e-6"), {"epsilon": "1/2", "delta": "1/1000000"}),
         (unacorda.ZCDP("0.01"), {"rho": "1/100"}),
-        (unacorda.GDP("0.1"), {"mu": "0.1"}),
-        (unacorda.GDP(2, delta="1e-9"), {"mu": "2.0", "delta": "1/1000000000"}),
+        (unacorda.GDP(Fraction(1, 3)), {"mu": "1/3"}),
+        (unacorda.GDP(2, delta="1e-9"), {"mu": "2", "delta": "1/1000000000"}),
     ],
 )
 def test_a_budget_of_each_kind_is_sent_whole(

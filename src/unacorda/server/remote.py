@@ -564,7 +564,7 @@ def _asked(query: RemoteQuery | str | Mapping[str, RemoteQuery | str]) -> dict[s
 
 
 def _numbers(budget: Guarantee) -> dict[str, str]:
-    """A budget by the names of its numbers, exact."""
+    """A budget by the names of its numbers."""
     expected = "unacorda.PureDP, ApproxDP, ZCDP or GDP"
     demand(isinstance(budget, PureDP | ApproxDP | ZCDP | GDP), "budget", budget, expected=expected)
     return numbers_of(budget)
