@@ -60,8 +60,9 @@ _APART: Final = 4.0
 _CHANCE: Final = 1.5
 """Deviations of the squared length under independent signs from which on a pull is seen."""
 
-_ONE_SIDED: Final = 2.5
-"""Deviations under independent signs from which on the farthest residuals have one sign."""
+_ONE_SIDED, _HEAVY = 2.5, 3.0
+"""Deviations under independent signs from which on the farthest residuals have one sign, and the
+index of their tail from which on this matters little: few rows then hold little of the sum."""
 
 _OUTER: Final = 0.13
 """The largest share of rows that is a tail."""
@@ -263,7 +264,7 @@ class Pull:
         rows: Rows,
         direction: Floats,
     ) -> Pull:
-        """The same, or a stronger one in another direction if the farthest residuals have one sign.
+        """The same, or one along a direction if far residuals of a heavy tail have one sign.
 
         above, below: the means of far rows with a positive and with a negative residual, and their
         deviations. Signs alone show outliers on one side better than directions do, which spread
@@ -273,6 +274,8 @@ class Pull:
         total, odd = max(up + down, noise) * rows.number, (up - down) * rows.number
         variance = 2 * (noise * rows.number) ** 2 + rows.repeated * total
         if self.bent or odd**2 <= _ONE_SIDED**2 * variance:
+            return self
+        if ParetoTail.of(self.tail.lengths, lightest=_LIGHT).index >= _HEAVY:
             return self
         strength = min(math.sqrt(odd**2 - variance) / total, 1.0)
         return Pull(
