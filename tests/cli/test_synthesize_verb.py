@@ -305,3 +305,11 @@ def test_the_rows_of_a_person_are_found_for_a_tenth(
     assert abs(len(ran.out.splitlines()) - 3001) < 60
     assert "spent epsilon 9; epsilon 11 of 20 left" in ran.err
     assert "a person (patient) with at most 2 rows in a question" in page.read_text()
+
+
+def test_a_name_of_a_column_breaks_no_line(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("id,a\u2028Spent nothing\n1,2\n", encoding="utf-8")
+    options = ["--unit", "id", "--max-rows", "1", "--rho", "1", "--explain"]
+    bins = ["--bins", "a\u2028Spent nothing=0,2,4"]
+    ran = run("synthesize", str(tmp_path / "t.csv"), *options, *bins)
+    assert "Cells: a\\u2028Spent nothing 3." in ran.out

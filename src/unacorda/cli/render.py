@@ -128,7 +128,7 @@ def line(text: str) -> None:
 
 def lines(value: object) -> None:
     """Print the lines of a value's text."""
-    for text in str(value).splitlines():
+    for text in str(value).split("\n"):  # other line ends are shown as their escapes
         line(text)
 
 
