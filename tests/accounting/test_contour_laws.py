@@ -18,7 +18,7 @@ from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.accounting.contour.engine import Directions
-from unacorda.accounting.laws import Edged
+from unacorda.accounting.laws import Edged, Finite
 from unacorda.accounting.rules.base import law_of, rules_of
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy.events import (
@@ -348,6 +348,7 @@ def test_one_coordinate_of_discrete_laplace_noise_dominates_several(numerator: i
 def test_the_full_shift_of_a_staircase_is_the_worst(split: float) -> None:
     event = Staircase(epsilon=0.75, split=split)
     law = rules_of(event).law(event, reach=0)
+    assert isinstance(law, Finite)
     top = float(law.masses[Fraction(3, 4)])
     for ratio in (0.5, 1.0, 1.5, 2.0):
         own_law = [(top, top * math.exp(-0.75)), (top * math.exp(-0.75), top)]

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.support.cases import in_subtests
-from tests.support.cli_seams import render
 from tests.support.seams import NOTHING, Answer
 from tests.tiers import mostly_slow
 
@@ -95,7 +94,7 @@ def test_estimates_lie_in_their_intervals_and_those_in_what_is_possible(
                 assert first < last
             elif found := re.search(rf"{NUMBER} ± {NUMBER}$", line):
                 assert float(found[2].replace(",", "")) > 0
-            cells = render.release_table(release).rows[place]
+            cells = list(release.cells())[place]
             assert (cells[-1] == NOTHING) == line.endswith(NOTHING)
     # The estimate of a correlation is within its limits by itself.
     assert any(clamping) or name == "correlation", "no noise of this size shows clamping"
@@ -131,7 +130,7 @@ def test_a_quantile_whose_interval_is_its_whole_range_is_no_usable_answer(
                     assert NOTHING in line
                     unknown += 1
         whole = [list(one.usable) for one in release.answers.values()]
-        for place, cells in enumerate(render.release_table(release).rows):
+        for place, cells in enumerate(release.cells()):
             assert cells.count(NOTHING) == sum(not usable[place] for usable in whole)
     assert unknown > len(SEEDS)
 
