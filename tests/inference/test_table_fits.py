@@ -186,7 +186,7 @@ def test_declared_bounds_stand_in_for_those_of_the_model() -> None:
     theirs = inference.LinearRegression(
         budget=QUIET, feature_bounds=BOUNDS, target_bounds=(-100, 200), bits=SeededBits(1)
     ).fit(x, np.clip(WAGE, -100, 200))
-    assert parameters(ours) == pytest.approx(list(parameters(theirs)), rel=1e-5)
+    assert parameters(ours) == pytest.approx(list(parameters(theirs)), rel=4e-5)
 
 
 @pytest.mark.slow

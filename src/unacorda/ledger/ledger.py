@@ -1168,7 +1168,23 @@ class SubAccount:
         )
 
     def account(self, dataset: str) -> AccountTerms:
-        """Return the terms of a dataset's account; as `Ledger.account`."""
+        """Return the terms of a dataset's account.
+
+        Parameters
+        ----------
+        dataset
+            The name of the account.
+
+        Returns
+        -------
+        AccountTerms
+            The budget and the terms.
+
+        Raises
+        ------
+        LedgerMismatch
+            For an unknown account.
+        """
         return self._ledger.account(dataset)
 
     def reserve(self, dataset: str, charge: Charge) -> Reservation:
@@ -1192,15 +1208,63 @@ class SubAccount:
         return self._ledger.add_step(dataset, series, found)
 
     def spent(self, dataset: str) -> Guarantee:
-        """Return the sum of all charges made here; as `Ledger.spent`."""
+        """Return the sum of all charges made here.
+
+        Parameters
+        ----------
+        dataset
+            The name of the account.
+
+        Returns
+        -------
+        Guarantee
+            Of the class of the account's budget.
+
+        Raises
+        ------
+        LedgerMismatch
+            For an unknown account, sub-account or part.
+        """
         return self._ledger.spent(dataset, self._name, part=self._split_part)
 
     def limit(self, dataset: str) -> Guarantee:
-        """Return the budget of this sub-account or part, as it is now; as `Ledger.limit`."""
+        """Return the budget of this sub-account or part, as it is now.
+
+        Parameters
+        ----------
+        dataset
+            The name of the account.
+
+        Returns
+        -------
+        Guarantee
+            Of the class of the account's budget.
+
+        Raises
+        ------
+        LedgerMismatch
+            For an unknown account, sub-account or part.
+        """
         return self._ledger.limit(dataset, self._name, part=self._split_part)
 
     def remaining(self, dataset: str) -> Guarantee:
-        """Return what is left of this budget, of which the account above may have less."""
+        """Return what is left of this budget. The account of the dataset may have less left.
+
+        Parameters
+        ----------
+        dataset
+            The name of the account.
+
+        Returns
+        -------
+        Guarantee
+            Of the class of the account's budget.
+
+        Raises
+        ------
+        LedgerMismatch
+            For an unknown account, sub-account or part.
+        """
         return self._ledger.remaining(dataset, self._name, part=self._split_part)
 
     def close(self) -> None:
