@@ -104,7 +104,7 @@ def test_forced_ambiguous_cases_are_rounded_as_with_1000_digits(
         refined.append(words[0])
         return exact(*words, **rest)
 
-    monkeypatch.setattr(continuous, "gaussian_floors_exact", counted)
+    monkeypatch.setattr(refinement, "gaussian_floors_exact", counted)
     labels = (1, 5, 2)
     found = normals(KEY, labels, 101)
     sums = ambiguous(found, far=far)

@@ -200,6 +200,7 @@ def sampling_notes(
     Source      Steinke 2022, arXiv:2210.00597, Section 6; sampling_worth; Dong, Roth, Su 2022,
                 Cor. 3.3.
 
+    >>> from unacorda.privacy.events import Gaussian
     >>> steps = Gaussian(noise_multiplier=0.5).poisson_sampled(rate=0.01) * 100
     >>> print(*sampling_notes(steps, delta=1e-6))  # doctest: +ELLIPSIS
     Sampling 0.01 of the units is not free: these 100 steps keep epsilon=...

@@ -473,6 +473,7 @@ def curve_of(
                 Gaussian noise of l2 sensitivity sqrt(2) or more, of the supremum over pairs.
     Source      the rules of the event's kind; docs/proofs/pld.md.
 
+    >>> import numpy as np
     >>> from unacorda.privacy.events import Gaussian
     >>> found = curve_of(Gaussian(noise_multiplier=1.0))(np.array([1.0]))
     >>> float(found.lower[0]) <= 0.12693673750664397 <= float(found.upper[0])

@@ -304,8 +304,8 @@ class Summary:
     ...     .summary()
     ... )
     >>> table = summary.to_pandas()
-    >>> table.index.tolist(), table["coef"].round(1).tolist()
-    (['intercept', 'x0', 'x1'], [3.0, 1.1, -2.0])
+    >>> table.index.tolist(), table["coef"].round().tolist()
+    (['intercept', 'x0', 'x1'], [3.0, 1.0, -2.0])
     >>> bool((summary.privacy_errors < summary.standard_errors).all())
     True
     """
