@@ -28,6 +28,7 @@ import contextlib
 import functools
 import importlib
 import threading
+import time
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -739,6 +740,7 @@ def interrupted_after(seconds: float | None, interrupt: Callable[[], object]) ->
         yield
         return
     ended, late = threading.Event(), threading.Event()
+    began = time.monotonic()
 
     def watch() -> None:
         pause = seconds
@@ -755,7 +757,8 @@ def interrupted_after(seconds: float | None, interrupt: Callable[[], object]) ->
     finally:
         ended.set()
         watcher.join()  # so that nothing that runs later is interrupted
-    if late.is_set():
+    # The watcher may have had no turn in so short a time.
+    if late.is_set() or time.monotonic() - began > seconds:
         raise TimeoutError
 
 
