@@ -97,7 +97,7 @@ def no_loss() -> Finite:
 
 
 def of_points(epsilon: Fraction, categories: int, infinite: Fraction = Fraction(0)) -> Finite:
-    """Losses epsilon, -epsilon and, of more than two categories, 0, beside an infinite one.
+    """Losses epsilon, -epsilon and, of more than two categories, 0, and an infinite one.
 
     Of two it is the worst law of what is (epsilon, infinite)-DP.
 
@@ -247,7 +247,7 @@ def repeated(law: Law | None, count: int) -> Law | None:
 
 
 def by_squaring(one: _One, count: int, join: Callable[[_One, _One], _One]) -> _One:
-    """So many copies of a value, 1 or more, joined."""
+    """A number of copies of a value, 1 or more, joined."""
     found: _One | None = None
     while True:
         if count & 1:

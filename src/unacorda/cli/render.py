@@ -117,7 +117,7 @@ def heading(text: str) -> None:
 
 
 def raw(text: str = "") -> None:
-    """Print a text as it stands, which holds no name that others gave, or is JSON."""
+    """Print a text unchanged: JSON, or one without names from users."""
     sys.stdout.write(f"{text}\n")
 
 

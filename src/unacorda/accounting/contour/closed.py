@@ -62,7 +62,7 @@ class Factor(ABC):
 
 
 _FEW, _MANY = 64, 1 << 62
-"""A law of so few atoms is never refused for its work; no law has so many."""
+"""A law of at most the first number of atoms is never refused for its work; none has the second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

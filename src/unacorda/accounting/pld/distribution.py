@@ -320,7 +320,7 @@ class PrivacyLossDistribution:
             above = sums.above(grid)
             upper = least_holding(above.delta_above, least)
             lower = 0.0
-            # beside a largest loss steep tilts may show nothing
+            # steep tilts may show nothing but the largest loss
             for ease in () if only_upper else (1.0, 0.5, 0.2):
                 if lower == 0.0 < upper:
                     below = sums.below(grid, above, ease=ease)

@@ -449,7 +449,7 @@ class LeastSquares:
 
     @property
     def _many(self) -> bool:
-        """Whether there are so many people for the features that a few far rows may be counted."""
+        """Whether people are many enough for the features to count a few far rows."""
         return thrift(self.rows) < 1
 
     @property

@@ -178,7 +178,7 @@ def of_totals(reach: Reach, *, signs: int = 1) -> Sensitivity:
 
 
 def _by_one(most: int, reason: str) -> Sensitivity:
-    """One unit changes at most so many numbers, each by 1."""
+    """The most numbers that one unit changes, each by 1."""
     return Sensitivity(l1=Fraction(most), l2_squared=Fraction(most), reason=reason)
 
 
