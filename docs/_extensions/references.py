@@ -59,7 +59,7 @@ RETURNED = {
     "unacorda.query.series.stream.Series": "name answered explain answer answer_until answers",
     "unacorda.query.series.answers.SeriesAnswers": "columns to_dicts to_pandas kept plot",
     "unacorda.query.series.answers.SeriesForecast": "",
-    "unacorda.query.series.bounds.SuggestedSteps": "",
+    "unacorda.query.series.stream.SuggestedSteps": "",
     "unacorda.synthesis.forecast.SynthesisForecast": "expected_error rows_needed",
     "unacorda.synthesis.release.SyntheticTable": (
         "table measured columns sample to_pandas to_polars to_arrow to_json from_json"

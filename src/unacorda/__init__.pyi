@@ -49,7 +49,7 @@ from unacorda.query.aggregates.variances import covariance as covariance
 from unacorda.query.aggregates.variances import stdev as stdev
 from unacorda.query.aggregates.variances import variance as variance
 from unacorda.query.expressions.language import col as col
-from unacorda.query.noise.key_selection import private_keys as private_keys
+from unacorda.query.noise.selection import private_keys as private_keys
 from unacorda.query.plan.person_values import all_ as all_
 from unacorda.query.plan.person_values import any_ as any_
 from unacorda.query.plan.person_values import count_ as count_

@@ -25,7 +25,7 @@ def computed(engine: str, ask: Callable[[Query], Query]) -> dict[Any, tuple[str,
     unit = Person("who", max_rows=3)
     with opened_on(engine, TABLE, unit=unit, columns=FACTS) as session:
         rows, held = ask(session.table("t")).rows, session._engine
-        names = [leaf.name for leaves in rows.scope.leaves.values() for leaf in leaves[:1]]
+        names = [leaf.column.name for leaves in rows.scope.leaves.values() for leaf in leaves[:1]]
         sql = relation_sql(rows, names, SqlContext(unit=unit, scan=held.scan, salt=1))
         listed = ", ".join(f'"{name}"' for name in ("u0", *names))
         with contextlib.closing(held._begin()) as asking:

@@ -18,7 +18,7 @@ from tests.support.seams import Session
 import unacorda
 from unacorda import PureDP
 from unacorda.errors import InvalidParameter
-from unacorda.query.plan.idioms import QUERY, RELEASE, SESSION
+from unacorda.query.expressions.errors import QUERY, RELEASE, SESSION
 
 HOSTILE = "<script>alert('&')</script>\x1b[31m"
 FRAME = pd.DataFrame({"id": [1, 2, 3], HOSTILE: ["<b>", "</td>", "a"], "age": [30, 40, 50]})

@@ -98,7 +98,7 @@ def computed(
     rows: Relation, unit: Person, table: pa.Table, *, threads: int = 2
 ) -> dict[Any, tuple[Any, ...]]:
     """By id the values of everybody, as DuckDB computes them of a table."""
-    columns = [leaf.name for leaves in rows.scope.leaves.values() for leaf in leaves[:1]]
+    columns = [leaf.column.name for leaves in rows.scope.leaves.values() for leaf in leaves[:1]]
     sql = relation_sql(rows, columns, SqlContext(unit=unit, scan=lambda name: name, salt=1))
     listed = ", ".join(f'"{name}"' for name in ("u0", *columns))
     with duckdb.connect(":memory:", config={"threads": threads}) as connection:
@@ -360,7 +360,7 @@ def test_untyped_columns_are_read_as_the_use_of_the_value_needs() -> None:
 def test_rows_are_written_and_read_again() -> None:
     with opened() as session:
         query = session.table("t").where("at > 1").per_person(**VALUES).where("n > 1")
-    names = [leaf.name for leaves in query.rows.scope.leaves.values() for leaf in leaves]
+    names = [leaf.column.name for leaves in query.rows.scope.leaves.values() for leaf in leaves]
     stated = json.loads(json.dumps(stated_rows(query.rows, names)))
     assert isinstance(query.unit, Person)
     again = rows_stated(stated, query.unit)

@@ -16,7 +16,7 @@ import unacorda
 from unacorda import SeededBits, plots
 from unacorda.errors import InvalidParameter
 from unacorda.query.aggregates.base import Answer
-from unacorda.query.results.pictures import draw
+from unacorda.query.results.release import draw
 
 DAYS = [dt.date(2026, month, 1) for month in range(1, 5)]
 

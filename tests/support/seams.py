@@ -163,7 +163,7 @@ from unacorda.query.engines.spark import _SparkQuery as SparkAsking
 from unacorda.query.engines.spark_sources import ended, quietly, unlogged
 from unacorda.query.execution import execute, salt_from
 from unacorda.query.expressions import ranges
-from unacorda.query.expressions.dates import PARTS, UNITS
+from unacorda.query.expressions.arithmetic import PARTS, UNITS
 from unacorda.query.expressions.language import (
     DERIVED,
     FORMATS,
@@ -188,13 +188,9 @@ from unacorda.query.fit import rows_of, stated
 from unacorda.query.noise.additive import (
     CONFIDENCE,
     AdditiveNoise,
+    Sensitivity,
     Share,
     noise_quantile,
-)
-from unacorda.query.noise.key_selection import KeyRule, hits_of, key_rule
-from unacorda.query.noise.selection import Draws, ThresholdSearch, draws_for, search_for
-from unacorda.query.noise.sensitivity import (
-    Sensitivity,
     of_balls,
     of_counts,
     of_people,
@@ -204,11 +200,19 @@ from unacorda.query.noise.sensitivity import (
     of_totals,
     of_vectors,
 )
+from unacorda.query.noise.selection import (
+    Draws,
+    KeyRule,
+    ThresholdSearch,
+    draws_for,
+    hits_of,
+    key_rule,
+    search_for,
+)
 from unacorda.query.plan import joins as splitting
 from unacorda.query.plan.codec import EVERY, encode, stated_rows
 from unacorda.query.plan.codec import rows_of as rows_stated
 from unacorda.query.plan.person_values import PersonValue
-from unacorda.query.plan.public_tables import PublicSelect
 from unacorda.query.plan.query import Query, scans_of
 from unacorda.query.plan.relation import How, PersonRows, Relation, SourceTable
 from unacorda.query.results.description import Bins, Description
@@ -220,6 +224,7 @@ from unacorda.query.results.words import filtered_in_words
 from unacorda.query.row_bounds import SuggestedBounds, rows_question
 from unacorda.query.schema import units
 from unacorda.query.schema.facts import Fact
+from unacorda.query.schema.sources import PublicSelect
 from unacorda.query.schema.table import ColumnReading, TableSchema, readings, scope_of
 from unacorda.query.schema.units import Person, Reach, Row, Unit, steps_of
 from unacorda.query.session import Session

@@ -251,8 +251,11 @@ class _Regression:
 
     def _converting(self, expression: str) -> list[str]:
         """The columns of text that an expression uses as numbers."""
-        used = self.start.scope.used(self.start.scope.parse(expression, argument="FORMULA").columns)
-        return [leaf.label for leaf in used if leaf.converts]
+        scope = self.start.scope
+        used = scope.parse(expression, argument="FORMULA").columns
+        return [
+            one.label for name, one in scope.by_identifier.items() if name in used and one.converts
+        ]
 
     def _converted(self, expression: str) -> str:
         """The expression, with columns of text that it uses as numbers converted."""

@@ -463,7 +463,7 @@ class CommandQuestion:
         CSV file without a declaration takes whole numbers where every key is one (01 is not), and
         text otherwise. InvalidParameter for keys of other columns and for keys that do not fit.
         """
-        from unacorda.query.noise.key_selection import private_keys
+        from unacorda.query.noise.selection import private_keys
         from unacorda.query.plan.groups import typed_keys
         from unacorda.query.sql.select import parse_select
 

@@ -38,7 +38,7 @@ from unacorda.privacy.events import (
 )
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
 from unacorda.query.noise.additive import Noise, Share
-from unacorda.query.noise.key_selection import KeyRule, hits_of, key_rule
+from unacorda.query.noise.selection import KeyRule, hits_of, key_rule
 from unacorda.query.plan.query import Query, QueryBatch, Scan, naming, scans_of
 from unacorda.query.schema.units import Reach
 

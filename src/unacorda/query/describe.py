@@ -28,7 +28,7 @@ from unacorda.query.aggregates.quantiles import quantiles
 from unacorda.query.allocation import PricedBatch
 from unacorda.query.expressions.language import Kind as Read
 from unacorda.query.expressions.language import identifier
-from unacorda.query.noise.key_selection import GivenKeys, private_keys
+from unacorda.query.noise.selection import GivenKeys, private_keys
 from unacorda.query.plan.query import Query, QueryBatch, answer_columns
 from unacorda.query.results.description import (
     Bar,

@@ -60,7 +60,7 @@ from unacorda.query.engines.engine import (
     select_keys,
 )
 from unacorda.query.error_targets import split_for, targets_of
-from unacorda.query.noise.key_selection import GivenKeys
+from unacorda.query.noise.selection import GivenKeys
 from unacorda.query.plan.query import (
     BatchPosition,
     Query,

@@ -23,8 +23,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.row_counts import KeptRows, RowHistogram, RowsKept
 from unacorda.query.allocation import shares_of
-from unacorda.query.noise.additive import additive_noise
-from unacorda.query.noise.sensitivity import of_counts
+from unacorda.query.noise.additive import additive_noise, of_counts
 from unacorda.query.plan.query import Query
 from unacorda.query.schema.units import Person, Reach
 

@@ -42,12 +42,11 @@ from unacorda.query.engines.engine import (
 )
 from unacorda.query.error_targets import Wish, budgets_of, least_budget, targets_of
 from unacorda.query.execution import ExecutionContext, bounded, execute, find_rows, read_request
+from unacorda.query.expressions.errors import SESSION, unknown_attribute
 from unacorda.query.expressions.language import encodable, folded, twin
-from unacorda.query.noise.key_selection import GivenKeys
+from unacorda.query.noise.selection import GivenKeys
 from unacorda.query.plan.codec import encode
-from unacorda.query.plan.idioms import SESSION, unknown_attribute
 from unacorda.query.plan.joins import parted
-from unacorda.query.plan.public_tables import Looked, Public
 from unacorda.query.plan.query import Query, QueryBatch, Several, check_single
 from unacorda.query.plan.relation import Relation, SourceTable
 from unacorda.query.plan.synthesis import Synthesis
@@ -62,6 +61,7 @@ from unacorda.query.row_bounds import (
     rows_question,
 )
 from unacorda.query.schema.facts import Bounds, Key, check_keys
+from unacorda.query.schema.sources import Looked, Public
 from unacorda.query.schema.table import DeclaredFacts, TableSchema, scopes_of
 from unacorda.query.schema.units import Person, Row, Unit
 from unacorda.query.sql.postprocess import Select, arranged
@@ -75,9 +75,8 @@ if TYPE_CHECKING:
     from unacorda.query.fit import M
     from unacorda.query.results.description import Description
     from unacorda.query.series.answers import SeriesForecast
-    from unacorda.query.series.bounds import SuggestedSteps
     from unacorda.query.series.plan import Every, SeriesPlan
-    from unacorda.query.series.stream import Series
+    from unacorda.query.series.stream import Series, SuggestedSteps
     from unacorda.synthesis.forecast import SynthesisForecast
     from unacorda.synthesis.release import SyntheticTable
 
@@ -986,7 +985,7 @@ class Session:
             As `evaluate`.
         """
         from unacorda.over_time.bounds import OverTime
-        from unacorda.query.series.bounds import SuggestedSteps, earlier_rows, errors_of_bounds
+        from unacorda.query.series.stream import SuggestedSteps, earlier_rows, errors_of_bounds
 
         steps = checks.positive_integer(before=before)
         checks.demand(steps <= 10_000, "before", before, expected="at most 10,000 steps")

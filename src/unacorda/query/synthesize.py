@@ -40,8 +40,8 @@ from unacorda.query.engines.compile import Statement
 from unacorda.query.engines.dialects.statements import LAYER
 from unacorda.query.engines.engine import Admitted, HeldRows, sql_of
 from unacorda.query.execution import ExecutionContext, check_engine, salt_from
-from unacorda.query.noise.key_selection import KeyRule, hits_of, key_rule
-from unacorda.query.noise.sensitivity import Sensitivity, of_counts
+from unacorda.query.noise.additive import Sensitivity, of_counts
+from unacorda.query.noise.selection import KeyRule, hits_of, key_rule
 from unacorda.query.plan.query import Query
 from unacorda.query.plan.synthesis import (
     PublicCells,

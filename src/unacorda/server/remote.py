@@ -31,10 +31,9 @@ from unacorda.privacy.guarantees import (
 )
 from unacorda.query.aggregates.base import Aggregate
 from unacorda.query.expressions.language import Written, expression_text, written
-from unacorda.query.noise.key_selection import GivenKeys, PrivateKeys
-from unacorda.query.plan.codec import encode
+from unacorda.query.noise.selection import GivenKeys, PrivateKeys
+from unacorda.query.plan.codec import encode, function_as_json, private_as_json
 from unacorda.query.plan.person_values import PersonValue
-from unacorda.query.plan.question_json import function_as_json, private_as_json
 from unacorda.query.plan.questions import parse_json
 from unacorda.server.opener import OPENER
 from unacorda.settings import numbers_of

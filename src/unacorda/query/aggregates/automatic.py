@@ -55,9 +55,15 @@ from unacorda.query.aggregates.base import (
 )
 from unacorda.query.aggregates.measures import Thresholds, growing_rungs, per_person
 from unacorda.query.expressions.language import Expression, Kind, Written, double, written
-from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, additive_noise
+from unacorda.query.noise.additive import (
+    CONFIDENCE,
+    AdditiveNoise,
+    Sensitivity,
+    Share,
+    additive_noise,
+    of_totals,
+)
 from unacorda.query.noise.selection import ThresholdSearch, search_for
-from unacorda.query.noise.sensitivity import Sensitivity, of_totals
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Person, Reach, Unit
 

@@ -39,9 +39,8 @@ from unacorda.query.aggregates.base import Answer, Assumption, Exact, Forecast, 
 from unacorda.query.aggregates.grid import Ranking
 from unacorda.query.aggregates.quantiles import GridAggregate, Selection, drawn, given
 from unacorda.query.expressions.language import Written, written
-from unacorda.query.noise.additive import CONFIDENCE, Share
+from unacorda.query.noise.additive import CONFIDENCE, Share, of_totals
 from unacorda.query.noise.selection import draws_for
-from unacorda.query.noise.sensitivity import of_totals
 from unacorda.query.schema.units import Reach
 
 _MOST_PEOPLE = 2**40  # to leave out; more than there are

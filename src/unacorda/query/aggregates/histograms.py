@@ -52,8 +52,14 @@ from unacorda.query.aggregates.linear import Linear, released
 from unacorda.query.aggregates.quantile_tree import QuantileDraws
 from unacorda.query.aggregates.quantiles import GridAggregate, finding, given
 from unacorda.query.expressions.language import Kind, Written, double, literal, written
-from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, additive_noise
-from unacorda.query.noise.sensitivity import Sensitivity, of_counts
+from unacorda.query.noise.additive import (
+    CONFIDENCE,
+    AdditiveNoise,
+    Sensitivity,
+    Share,
+    additive_noise,
+    of_counts,
+)
 from unacorda.query.schema.facts import Categories, Key, check_keys, key_kinds
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Reach

@@ -72,9 +72,15 @@ from unacorda.mechanisms.noise.refinement import LazyUniform
 from unacorda.privacy import events
 from unacorda.query.aggregates.grid import GridCounts, PlaceBins, is_below
 from unacorda.query.aggregates.quantile_tree import PLACES_LOG2, QuantileDraws, row_weight, spread
-from unacorda.query.noise.additive import AdditiveNoise, Share, additive_noise
+from unacorda.query.noise.additive import (
+    AdditiveNoise,
+    Sensitivity,
+    Share,
+    additive_noise,
+    of_counts,
+    of_vectors,
+)
 from unacorda.query.noise.selection import Draws, draws_for
-from unacorda.query.noise.sensitivity import Sensitivity, of_counts, of_vectors
 from unacorda.query.schema.units import Reach
 
 Integers = NDArray[np.int64]

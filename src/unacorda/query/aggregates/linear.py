@@ -54,8 +54,17 @@ from unacorda.query.aggregates.measures import (
     clamping_note,
 )
 from unacorda.query.expressions.language import Kind, Written, written
-from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, additive_noise
-from unacorda.query.noise.sensitivity import Sensitivity, of_balls, of_counts, of_people, of_sums
+from unacorda.query.noise.additive import (
+    CONFIDENCE,
+    AdditiveNoise,
+    Sensitivity,
+    Share,
+    additive_noise,
+    of_balls,
+    of_counts,
+    of_people,
+    of_sums,
+)
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Reach
 

@@ -61,8 +61,13 @@ from unacorda.query.aggregates.measures import (
 from unacorda.query.aggregates.moment_strategies import moment_clamp
 from unacorda.query.aggregates.ratios import OfTwo, RatioSide, refuse_negative
 from unacorda.query.expressions.language import Kind, Written, written
-from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, noise_quantile
-from unacorda.query.noise.sensitivity import Sensitivity, of_splits
+from unacorda.query.noise.additive import (
+    CONFIDENCE,
+    AdditiveNoise,
+    Sensitivity,
+    noise_quantile,
+    of_splits,
+)
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Reach
 

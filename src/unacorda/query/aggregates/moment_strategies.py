@@ -78,8 +78,13 @@ from unacorda.query.aggregates.base import (
 )
 from unacorda.query.aggregates.measures import Clamp
 from unacorda.query.expressions.language import Expression, Kind
-from unacorda.query.noise.additive import AdditiveNoise, Share, additive_noise
-from unacorda.query.noise.sensitivity import Sensitivity, of_vectors
+from unacorda.query.noise.additive import (
+    AdditiveNoise,
+    Sensitivity,
+    Share,
+    additive_noise,
+    of_vectors,
+)
 from unacorda.query.schema.units import Reach
 
 Floats = NDArray[np.float64]

@@ -84,9 +84,8 @@ from unacorda.query.aggregates.grid import (
     SpreadDraws,
     draw_spread,
 )
-from unacorda.query.noise.additive import CONFIDENCE, Share
+from unacorda.query.noise.additive import CONFIDENCE, Sensitivity, Share, of_ranks
 from unacorda.query.noise.selection import Draws, draws_for
-from unacorda.query.noise.sensitivity import Sensitivity, of_ranks
 from unacorda.query.schema.units import Reach
 
 Integers = NDArray[np.int64]

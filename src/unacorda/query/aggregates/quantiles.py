@@ -71,9 +71,8 @@ from unacorda.query.aggregates.joint_quantiles import Chain
 from unacorda.query.aggregates.measures import clamping_note
 from unacorda.query.aggregates.quantile_tree import Cutting, QuantileDraws
 from unacorda.query.expressions.language import Kind, Written, written
-from unacorda.query.noise.additive import CONFIDENCE, Share
+from unacorda.query.noise.additive import CONFIDENCE, Share, of_ranks
 from unacorda.query.noise.selection import Draws, draws_for
-from unacorda.query.noise.sensitivity import of_ranks
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Reach
 

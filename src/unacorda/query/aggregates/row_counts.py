@@ -49,8 +49,8 @@ from unacorda.query.noise.additive import (
     AdditiveNoise,
     Share,
     additive_noise,
+    of_one_bin,
 )
-from unacorda.query.noise.sensitivity import of_one_bin
 from unacorda.query.schema.units import Person, Reach, Unit
 
 _TOP = 100_000  # rows of one person; above it the last bin is open

@@ -40,7 +40,6 @@ from unacorda.query.engines.bounding import (
 )
 from unacorda.query.expressions.language import Expression, Kind, double, identifier, literal
 from unacorda.query.expressions.logic import LONGEST_JOINED
-from unacorda.query.plan.public_tables import join_key
 from unacorda.query.plan.query import Query
 from unacorda.query.plan.relation import (
     Derive,
@@ -56,6 +55,7 @@ from unacorda.query.plan.relation import (
     push_filters,
 )
 from unacorda.query.schema.facts import Key
+from unacorda.query.schema.sources import join_key
 from unacorda.query.schema.units import Person, Reach, Unit, id_columns
 
 
@@ -83,7 +83,9 @@ class SqlContext:
 def relation(rows: Relation, names: Iterable[str], context: SqlContext) -> str:
     """SELECT of at least the columns with these identifiers, and of what ids are made of."""
     wanted = rows.wanted(names)
-    leaves = ", ".join(f"{leaf.sql} AS {identifier(leaf.name)}" for leaf in rows.leaves(names))
+    leaves = ", ".join(
+        f"{leaf.sql} AS {identifier(leaf.column.name)}" for leaf in rows.leaves(names)
+    )
     source = _source(rows, names, context)
     text = f"SELECT {leaves or '1 AS nothing'} FROM {source}"
     for place, step in enumerate(rows.steps):
@@ -114,7 +116,7 @@ def _source(rows: Relation, names: Iterable[str], context: SqlContext) -> str:
         relation(side, needed, context.drawing(purpose))
         for (side, needed), purpose in zip(rows.of_sides(names), ("left", "right"), strict=False)
     ]
-    needed_here = {leaf.name for leaf in rows.leaves(names)}
+    needed_here = {leaf.column.name for leaf in rows.leaves(names)}
     if isinstance(rows.source, PersonRows):
         return _of_people(rows, rows.source, sides[0], needed_here)
     if isinstance(rows.source, Matched):
@@ -141,13 +143,13 @@ def _before_copies(
 def _there(rows: Relation, place: int, names: Iterable[str]) -> dict[str, Kind]:
     """The columns that are used of what there is before the step at a place, with their kinds."""
     wanted = rows.wanted(names)
-    found = {leaf.name: leaf.column.kind for leaf in rows.leaves(names)}
+    found = {leaf.column.name: leaf.column.kind for leaf in rows.leaves(names)}
     for step in rows.steps[:place]:
         if isinstance(step, Derive | Explode):
             found |= {step.name: step.expression.kind} if step.name in wanted else {}
         elif isinstance(step, Lookup):
-            taken = (leaf for leaf in step.readings if leaf.name in wanted)
-            found |= {leaf.name: leaf.column.kind for leaf in taken}
+            taken = (leaf for leaf in step.readings if leaf.column.name in wanted)
+            found |= {leaf.column.name: leaf.column.kind for leaf in taken}
     return found
 
 
@@ -156,7 +158,7 @@ def _carried_columns(rows: Relation, place: int, names: Iterable[str], relation:
     if rows.steps[place].most <= 1:
         return f"{relation}*"
     there = _there(rows, place, names)
-    whole = {leaf.name for one in rows.identities for leaf in one.leaves}
+    whole = {leaf.column.name for one in rows.identities for leaf in one.leaves}
     texts = {name for name, kind in there.items() if kind is Kind.TEXT} - whole
     listed = [_cut(f"{relation}{identifier(name)}", name, cut=name in texts) for name in there]
     return ", ".join(listed) or "1 AS nothing"
@@ -246,13 +248,13 @@ def _looked_up(
     That number was counted when the question was put, and the noise rests on it. The statement
     keeps to it by itself, also where the public table has got more rows since.
     """
-    taken = [leaf for leaf in step.readings if leaf.name in wanted]
+    taken = [leaf for leaf in step.readings if leaf.column.name in wanted]
     readings = {
-        leaf.name: leaf.sql
+        leaf.column.name: leaf.sql
         for pair in step.pairs
         for leaf in step.public.scope.leaves[pair.right_label]
     }
-    selected = [f"{leaf.sql} AS {identifier(leaf.name)}" for leaf in taken]
+    selected = [f"{leaf.sql} AS {identifier(leaf.column.name)}" for leaf in taken]
     selected += [
         f"{join_key(pair.right.kind, f'({readings[pair.right.name]})')} AS j{index}"
         for index, pair in enumerate(step.pairs)
@@ -262,11 +264,11 @@ def _looked_up(
         for index, pair in enumerate(step.pairs)
     )
     keys = ", ".join(f"j{index}" for index in range(len(step.pairs)))
-    order = ", ".join([identifier(leaf.name) for leaf in taken] or [keys])
+    order = ", ".join([identifier(leaf.column.name) for leaf in taken] or [keys])
     turns = f"row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS turn"
     there = f"SELECT *, {turns} FROM (SELECT {', '.join(selected)} FROM {context.scan(step.table)})"
     there = f"SELECT * FROM ({there}) WHERE turn <= {max(1, step.most)}"
-    beside = "".join(f", there.{identifier(leaf.name)}" for leaf in taken)
+    beside = "".join(f", there.{identifier(leaf.column.name)}" for leaf in taken)
     join = "LEFT JOIN" if step.how == "left" else "JOIN"
     return f"SELECT {carried}{beside} FROM ({text}) AS here {join} ({there}) AS there ON {same}"
 
@@ -288,7 +290,7 @@ def _matched(
         kept.append(_bound(text, ids, own, context.drawing(purpose), most=most))
     (left, of_left), (right, of_right) = kept
     selected = [f"l.u{index} AS u{index}" for index in range(len(rows.scope.ids))]
-    texts = {leaf.name for leaf in rows.leaves(needed) if leaf.column.kind is Kind.TEXT}
+    texts = {leaf.column.name for leaf in rows.leaves(needed) if leaf.column.kind is Kind.TEXT}
     for new, (old, of_other) in columns.items():
         short = f"l.{of_left[old]}" if old is not None else f"r.{of_right[str(of_other)]}"
         met = source.max_rows[old is not None]

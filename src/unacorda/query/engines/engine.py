@@ -57,12 +57,11 @@ from unacorda.query.engines.compile import (
     compile_query,
     compile_steps,
 )
-from unacorda.query.noise.key_selection import KeyRule
-from unacorda.query.plan.public_tables import PublicSelect, public_sql
+from unacorda.query.noise.selection import KeyRule
 from unacorda.query.plan.query import Query, Reads
 from unacorda.query.plan.relation import Lookup, PeoplePart, Relation, SourceTable
 from unacorda.query.schema.facts import Key
-from unacorda.query.schema.sources import Fingerprint
+from unacorda.query.schema.sources import Fingerprint, PublicSelect, public_sql
 from unacorda.query.schema.units import Unit
 
 T = TypeVar("T")

@@ -29,8 +29,13 @@ from unacorda.query.expressions.language import Column, Expression, Kind, double
 from unacorda.query.expressions.parse import parse
 from unacorda.query.expressions.ranges import Size
 from unacorda.query.expressions.values import held, stepped
-from unacorda.query.noise.additive import AdditiveNoise, additive_noise
-from unacorda.query.noise.sensitivity import Sensitivity, of_balls, of_counts
+from unacorda.query.noise.additive import (
+    AdditiveNoise,
+    Sensitivity,
+    additive_noise,
+    of_balls,
+    of_counts,
+)
 from unacorda.query.schema.units import Reach
 
 _UNITS_LOG2 = 40

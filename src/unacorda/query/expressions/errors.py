@@ -1,4 +1,7 @@
-"""What is refused, where in the text it stands, and what to write instead."""
+"""What is refused, where in the text it stands, and what to write instead.
+
+Names that users of pandas, polars, Spark and SQL type have hints on what they mean here.
+"""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -8,7 +11,8 @@ import difflib
 import functools
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import sqlglot
 from sqlglot import Token, TokenType, exp
@@ -29,8 +33,11 @@ FAULTS = (
 )
 """What sqlglot raises on what it does not foresee. A fault of the parser is a refusal."""
 
-_OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
-_CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
+NESTING: Final = {
+    **dict.fromkeys((TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE), 1),
+    **dict.fromkeys((TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END), -1),
+}
+"""1 for a bracket or a CASE that opens, -1 for what closes one."""
 _STARTS = {TokenType.SELECT, TokenType.WITH}
 _HEAD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\s*\(\s*$")  # of a function that sqlglot did not note
 
@@ -42,11 +49,6 @@ def tokens_of(text: str) -> Sequence[Token]:
         return tuple(sqlglot.tokenize(text, read="duckdb"))
     except FAULTS:
         return ()
-
-
-def nesting(token: Token) -> int:
-    """1 for a bracket or a CASE that opens, -1 for what closes one, 0 for any other word."""
-    return (token.token_type in _OPENING) - (token.token_type in _CLOSING)
 
 
 def span(first: Token, last: Token | None = None) -> tuple[int, int]:
@@ -106,9 +108,10 @@ def _pairs(text: str) -> Sequence[tuple[Token, Token]]:
     waiting: list[Token] = []
     found: list[tuple[Token, Token]] = []
     for token in tokens_of(text):
-        if nesting(token) > 0:
+        step = NESTING.get(token.token_type, 0)
+        if step > 0:
             waiting.append(token)
-        elif nesting(token) < 0 and waiting:
+        elif step < 0 and waiting:
             found.append((waiting.pop(), token))
     return sorted(found, key=lambda pair: pair[0].start)
 
@@ -291,7 +294,7 @@ _ELSEWHERE: dict[str, str] = {
 def too_deep(text: str) -> UnsafeExpression:
     """The refusal of an expression whose parts stand inside each other too many times."""
     words = tokens_of(text)
-    levels = list(itertools.accumulate(map(nesting, words)))
+    levels = list(itertools.accumulate(NESTING.get(word.token_type, 0) for word in words))
     most = max(levels, default=0)
     return UnsafeExpression(
         text,
@@ -382,3 +385,81 @@ def fragment(node: object) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= 60 else text[:59] + "…"
+
+
+# ---- names of other tools ------------------------------------------------------------------------
+
+
+_FILTER = ".where(\"age >= 18\") or .where(unacorda.col('age') >= 18)"
+_GROUP = '.group_by("county", keys=[...])'
+_DERIVE = '.derive(hours="minutes / 60")'
+_AGG = ".agg(n=unacorda.count(), m=unacorda.mean('age', 0, 120))"
+_EVALUATE = "session.evaluate(query, budget=...), which answers with noise"
+_PANDAS = ".to_pandas(), and the method there"
+
+QUERY: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("filter", "query", "having"), _FILTER),
+    **dict.fromkeys(("groupby", "groupBy", "by", "group"), _GROUP),
+    **dict.fromkeys(("with_columns", "with_column", "withColumn", "assign", "mutate"), _DERIVE),
+    **dict.fromkeys(("select", "aggregate", "summarize", "summarise"), _AGG),
+    "count": ".agg(n=unacorda.count())",
+    "size": ".agg(n=unacorda.count())",
+    "nunique": '.agg(n=unacorda.count_distinct("county"))',
+    "value_counts": '.agg(values=unacorda.top("county", 10))',
+    **{
+        name: f'.agg(answer=unacorda.{name}("age", 0, 120))'
+        for name in ("sum", "mean", "median", "min", "max")
+    },
+    **dict.fromkeys(("std", "stddev"), '.agg(answer=unacorda.stdev("age", 0, 120))'),
+    "var": '.agg(answer=unacorda.variance("age", 0, 120))',
+    "quantile": '.agg(answer=unacorda.quantile("age", 0.9, 0, 120))',
+    "merge": '.join("zips", on="zip")',
+    **dict.fromkeys(("concat", "union_all", "unionAll", "vstack"), ".union(session.table(...))"),
+    "describe": "session.describe(table, budget=...)",
+    **dict.fromkeys(("collect", "show", "execute", "run", "compute", "release"), _EVALUATE),
+    **dict.fromkeys(("evaluate", "head", "limit", "first", "to_pandas", "toPandas"), _EVALUATE),
+    "explain": "session.explain(query, budget=...)",
+    **dict.fromkeys(("sort", "sort_values", "orderBy", "order_by"), f"{_EVALUATE}, then {_PANDAS}"),
+    **dict.fromkeys(("dropna", "drop_nulls"), '.where("age IS NOT NULL")'),
+}
+"""What to write for names that a query has not."""
+
+SESSION: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        ("query", "execute", "run", "answer", "release"),
+        "session.evaluate(query, budget=...), or session.sql(text, budget=...) for a SELECT",
+    ),
+    **dict.fromkeys(
+        ("filter", "where", "groupby", "group_by", "select", "agg", "read_csv"),
+        'session.table("visits"), on which .where, .derive, .group_by and .agg follow',
+    ),
+    "create_dataframe": "unacorda.Session({name: source}, unit=..., budget=...)",
+    **dict.fromkeys(("remaining_budget", "remaining_privacy_budget"), "session.remaining"),
+    "fit_model": "session.fit(model, table, features=[...], target=...)",
+}
+"""What to write for names that a session has not."""
+
+RELEASE: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("df", "data", "table", "toPandas", "collect", "show"), ".to_pandas()"),
+    **dict.fromkeys(("item", "value"), ".scalar(), where there is one number"),
+    "values": '.to_dicts(), or release["name"] for one column',
+    "rows": ".to_dicts()",
+    "spent": ".charge",
+    **dict.fromkeys(("filter", "sort_values", "sort", "groupby", "head"), _PANDAS),
+    "interval": 'release["name_low"] and release["name_high"]',
+}
+"""What to write for names that a release has not."""
+
+
+def unknown_attribute(
+    kind: str, name: str, hints: Mapping[str, str], known: Iterable[str]
+) -> AttributeError:
+    """The error for an attribute that a value has not; with what to write, where that is known.
+
+    known: the attributes there are, of which the nearest is named.
+    """
+    hint = f" Write {hints[name]}." if name in hints else ""
+    if not hint and not name.startswith("_"):
+        close = resembling(name, [one for one in known if not one.startswith("_")])
+        hint = f" {close}".rstrip()
+    return AttributeError(f"{kind} has no attribute {name!r}.{hint}", name=name)

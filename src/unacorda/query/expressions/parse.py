@@ -20,7 +20,7 @@ from typing import NamedTuple
 from unacorda import checks
 from unacorda.errors import InvalidParameter, UnsafeExpression
 from unacorda.query.expressions import errors
-from unacorda.query.expressions.dates import DATES
+from unacorda.query.expressions.arithmetic import DATES, NUMBERS
 from unacorda.query.expressions.language import (
     DERIVED,
     FORMATS,
@@ -37,7 +37,6 @@ from unacorda.query.expressions.language import (
     text_of,
 )
 from unacorda.query.expressions.logic import LOGIC
-from unacorda.query.expressions.numbers import NUMBERS
 from unacorda.query.expressions.ranges import EVERYTHING, FINISHED, Range
 from unacorda.query.expressions.reader import Reader, condition, meaning, refuse_lost
 from unacorda.query.expressions.values import (

@@ -24,7 +24,7 @@ from sqlglot.errors import SqlglotError
 
 from unacorda.errors import InvalidParameter, UnsafeExpression
 from unacorda.query.expressions import errors
-from unacorda.query.expressions.dates import PARTS, UNITS
+from unacorda.query.expressions.arithmetic import PARTS, UNITS
 from unacorda.query.expressions.language import (
     DERIVED,
     FORMATS,
@@ -159,7 +159,8 @@ def _checked(text: str, argument: str) -> Sequence[Token]:
                 hint="Write one statement only, without ';'.",
                 place=errors.span(token),
             )
-    if max(itertools.accumulate(map(errors.nesting, tokens))) > MOST_LEVELS:
+    levels = itertools.accumulate(errors.NESTING.get(token.token_type, 0) for token in tokens)
+    if max(levels) > MOST_LEVELS:
         raise errors.too_deep(text)
     return tokens
 

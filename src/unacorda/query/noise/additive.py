@@ -1,4 +1,10 @@
-"""A share of a budget becomes noise: which mechanism, at which scale, for which sensitivity.
+"""Sensitivity, by how much one unit can move an exact answer; and the noise that hides it.
+
+Every measured row adds a vector to the cell (group) it falls into; the cells are disjoint. A unit
+brings at most r rows in all, at most p of them into one cell, into at most t cells. Write C for
+what it adds to the whole answer. Under add/remove the answer moves by C, under replacement by
+C - C', with C' what another unit adds. How far is worked out once, in `of_vectors`; what counts
+units, not rows, is bounded by the cells that a unit touches.
 
 A share is a guarantee of one of three kinds, and each kind has its noise: PureDP is spent by
 Laplace noise in the l1 norm, ZCDP and GDP by normal noise in the l2 norm. Whole numbers under
@@ -10,9 +16,12 @@ ideal normal rounded to whole numbers.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
@@ -28,7 +37,215 @@ from unacorda.mechanisms.noise.rounding import floor_log2
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, ZCDP, PureDP
 from unacorda.privacy.rounding import root_up
-from unacorda.query.noise.sensitivity import Sensitivity
+from unacorda.query.schema.units import Reach
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sensitivity:
+    """How far one unit moves a vector of exact answers.
+
+    l1: the most the sum of absolute changes can be; l2_squared: the most the sum of squared
+    changes can be (kept squared, so that it is exact); reason: one sentence for people. Both are
+    in units of the exact integers that the engine returns.
+    """
+
+    l1: Fraction
+    l2_squared: Fraction
+    reason: str
+
+
+def of_vectors(
+    reach: Reach, corners: Sequence[Sequence[int]], *, each: str | None = None
+) -> Sensitivity:
+    r"""Sums by cell of row vectors that lie in the convex hull H of zero and the corners.
+
+    corners: what the extreme rows add, in units of the exact integers; zero need not be listed. It
+    is always there, since a row may be filtered out or hold no value. each: what a single row can
+    do, for the reason.
+
+    Statement   Let k_j rows of the unit fall into cell j. Their sum lies in k_j H. Both norms of
+        the whole change are the sum over cells of f(k_j, k'_j) = max ||k_j x - k'_j y||, over x
+        and y in H (squared in the l2 norm; k' = 0 under add/remove). For every choice of x and y in
+        every cell it is convex in (k, k'), and x and y may be taken at corners or zero. So the
+        largest is found at vertices of {0 <= k_j <= p, sum of k_j <= r}, for k and k' alike: p rows
+        in some cells, and the rest of r in one more. f rises with both arguments (zero is in H), so
+        that all r rows are brought: p in each of q = floor(r / p) cells, and r - q p in another.
+        These are at most t cells, as r <= t p, so that t says nothing more. Left is how the cells
+        of k and k' meet. There are few ways for the two last, partial cells; given one, the change
+        is linear in the number of full cells that meet full ones, and largest at an end of what the
+        number of cells leaves room for. Every one of these is computed.
+    Bound       exact, and attained where rows can be at the corners.
+    Source      proof above.
+
+    >>> reach = Reach.within(max_rows=5, max_rows_per_group=2, cells=9, replaced=False)
+    >>> found = of_vectors(reach, [(1,)])
+    >>> found.l1, found.l2_squared
+    (Fraction(5, 1), Fraction(9, 1))
+    """
+    points = {tuple(map(int, corner)) for corner in corners}
+    points |= {(0,) * len(corner) for corner in points}
+    spreads = list(_spreads(reach))
+
+    @functools.cache
+    def largest(left: int, right: int, power: int) -> int:
+        # What no rows are multiplied by is all the same.
+        others = points if right else list(points)[:1]
+        found: int = max(
+            sum(abs(left * a - right * b) ** power for a, b in zip(x, y, strict=True))
+            for x, y in itertools.product(points, others)
+        )
+        return found
+
+    def norm(spread: _Spread, power: int) -> int:
+        return sum(cells * largest(max(k), min(k), power) for k, cells in spread.items())
+
+    return Sensitivity(
+        l1=Fraction(max(norm(spread, 1) for spread in spreads)),
+        l2_squared=Fraction(max(norm(spread, 2) for spread in spreads)),
+        reason=_rows(reach) if each is None else f"{_rows(reach)}; {each}",
+    )
+
+
+def of_balls(reach: Reach, *, radius: int, size: int) -> Sensitivity:
+    """Sums by cell of row vectors of `size` numbers, each within a ball (in the l2 norm).
+
+    Two such vectors, k and k' rows of them, are at most (k + k') radius apart in the l2 norm, as
+    numbers in [-radius, radius] are, and sqrt(size) times as far in the l1 norm: `of_vectors` in
+    one dimension holds both. Attained by vectors along a diagonal.
+    """
+    line = of_vectors(reach, [(-1,), (1,)])
+    return Sensitivity(
+        l1=line.l1 * radius * Fraction(root_up(Fraction(size))),
+        l2_squared=line.l2_squared * radius**2,
+        reason=f"{line.reason}; each moves the {size} sums together by the length at most",
+    )
+
+
+def of_counts(reach: Reach) -> Sensitivity:
+    """Rows counted by cell: a row adds 1 to one cell."""
+    return of_vectors(reach, [(1,)])
+
+
+def of_people(reach: Reach) -> Sensitivity:
+    """Units counted once in every cell they appear in, `touched` at most, out of all of their rows.
+
+    Replacement: the cells of the one and of the other, as far as they differ. Source:
+    docs/proofs/people.md, Theorem 1.
+    """
+    most = reach.felt
+    return _by_one(most, f"one unit changes the count of people by 1 in at most {_cells(most)}")
+
+
+def of_one_bin(reach: Reach) -> Sensitivity:
+    """Units counted by bins of which each unit is in one, whatever groups its rows fall into."""
+    most = 2 if reach.replaced else 1
+    counts = "2 counts" if most > 1 else "1 count"
+    return _by_one(most, f"one unit is in one bin: it changes {counts} by 1")
+
+
+def of_sums(reach: Reach, *, lower: int, upper: int) -> Sensitivity:
+    """Sums by cell of integers in [lower, upper] (both in grid units)."""
+    return of_vectors(
+        reach,
+        [(lower,), (upper,)],
+        each="each moves the sum by at most max(|lower|, |upper|)",
+    )
+
+
+def of_splits(reach: Reach, *, width: int) -> Sensitivity:
+    """Pairs (sum of x - lower, sum of upper - x) by cell: a row adds (a, b), a + b = width."""
+    return of_vectors(
+        reach,
+        [(width, 0), (0, width)],
+        each="each adds (x - lower, upper - x), which together are upper - lower wherever x lies",
+    )
+
+
+def of_ranks(reach: Reach, *, quantile: Fraction) -> Sensitivity:
+    """The rank loss of one quantile by cell: the largest change of any candidate's, in each.
+
+    A row below, at or above a candidate moves #{x < e} - q n by -q or 1 - q, and q n - #{x <= e} by
+    q or q - 1: every candidate's loss, the positive part of the greater one, moves by no more than
+    a sum of numbers between q - 1 and q, one a row that goes or comes.
+    """
+    whole = quantile.denominator
+    moved = of_vectors(
+        reach,
+        [(quantile.numerator,), (quantile.numerator - whole,)],
+        each="each moves a rank by at most max(q, 1 - q), over all groups together",
+    )
+    return Sensitivity(
+        l1=moved.l1 / whole, l2_squared=moved.l2_squared / whole**2, reason=moved.reason
+    )
+
+
+def of_totals(reach: Reach, *, signs: int = 1) -> Sensitivity:
+    """In how many disjoint groups of people, by cell and sign, one unit's change is felt.
+
+    A person's rows in a cell make one number with one sign. Replacement: the old and the new
+    person, each in as many groups.
+    """
+    most = reach.touched
+    if reach.replaced:
+        most = min(2 * most, reach.cells * signs)
+    return _by_one(
+        most,
+        f"one unit has one number in at most {_cells(most)}, whatever its rows are; in each it "
+        "changes a count of people by 1 and a sum of cut numbers by the level at which it is cut",
+    )
+
+
+def _by_one(most: int, reason: str) -> Sensitivity:
+    """The most numbers that one unit changes, each by 1."""
+    return Sensitivity(l1=Fraction(most), l2_squared=Fraction(most), reason=reason)
+
+
+_Spread = Counter[tuple[int, int]]
+"""In how many cells so many rows of a unit meet so many of the one that it is replaced by."""
+
+
+def _spreads(reach: Reach) -> Iterator[_Spread]:
+    """The ways to spread rows over cells of which one moves the answer furthest."""
+    most = reach.per_cell
+    full, rest = divmod(reach.rows, most)
+    if not reach.replaced:
+        yield Counter({(most, 0): full, (rest, 0): 1})
+        return
+    partial: list[list[tuple[int, int]]] = [[]]
+    if rest:
+        partial = [
+            [(rest, 0), (0, rest)],
+            [(rest, most), (0, rest)],
+            [(rest, most), (most, rest)],
+            [(rest, rest)],
+        ]
+    for met in partial:
+        left, right = (full - sum(pair[side] == most for pair in met) for side in (0, 1))
+        fewest = max(0, len(met) + left + right - reach.cells)
+        # No way to meet where the cells are too few for it, or full cells are.
+        for both in {fewest, min(left, right)} if 0 <= fewest <= min(left, right) else ():
+            yield Counter(met) + Counter(
+                {(most, most): both, (most, 0): left - both, (0, most): right - both}
+            )
+
+
+def _rows(reach: Reach) -> str:
+    rows = "1 row" if reach.rows == 1 else f"{reach.rows:,} rows"
+    if 1 < reach.rows == reach.touched * reach.per_cell < reach.rows * reach.touched:
+        rows += f", {reach.per_cell:,} in each of {reach.touched:,} groups"
+    elif reach.per_cell < reach.rows:
+        rows += f", {reach.per_cell:,} into one group"
+    if reach.replaced:
+        return f"replacing one unit takes out at most {rows}, and puts in as many"
+    return f"one unit brings at most {rows}"
+
+
+def _cells(most: int) -> str:
+    return "1 cell" if most == 1 else f"{most:,} cells"
+
+
+# ---- noise for what one unit can change ----------------------------------------------------------
+
 
 CONFIDENCE = Fraction(95, 100)
 """Of every interval in a release."""

@@ -3,6 +3,8 @@
 Nothing is looked up by a name that stands in the text: the type that a place asks for says which
 classes may stand there, and `kind`, the `tag` of a class, only chooses among these. Fields that are
 made from the rest when a question is put together (parsed expressions) are left out.
+
+The parts of a question are also written as people and programs write them, which `questions` reads.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -22,7 +24,7 @@ import numbers
 import pkgutil
 import re
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -33,14 +35,15 @@ from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
 from unacorda.query import aggregates
 from unacorda.query.aggregates.base import Aggregate
 from unacorda.query.expressions.language import Expression, encodable, identifier
+from unacorda.query.noise.selection import PrivateKeys
 from unacorda.query.plan.groups import public_column
 from unacorda.query.plan.joins import looked_up, matched, united
-from unacorda.query.plan.person_values import AnyPersonValue
-from unacorda.query.plan.public_tables import Public
+from unacorda.query.plan.person_values import AnyPersonValue, PersonValue
 from unacorda.query.plan.relation import (
     MOST_COPIES,
     Derive,
     Explode,
+    Group,
     How,
     Lookup,
     Matched,
@@ -52,6 +55,7 @@ from unacorda.query.plan.relation import (
     Step,
 )
 from unacorda.query.schema.facts import Fact, Key, check_keys
+from unacorda.query.schema.sources import Public
 from unacorda.query.schema.table import TableSchema, scope_of
 from unacorda.query.schema.units import Person, Row, Unit
 
@@ -304,7 +308,7 @@ def _step(step: Step, wanted: frozenset[str]) -> dict[str, Any]:
             found = {"part": label, "key": encode(step.key), "keys": encode(step.keys)}
             return {**found, "max_parts": most, "salt": f"{step.salt:032x}"}
         case Lookup():
-            used = {leaf.label for leaf in step.readings if leaf.name in wanted}
+            used = {leaf.label for leaf in step.readings if leaf.column.name in wanted}
             names = {new: old for new, old in step.names.items() if new in used}
             labels = dict.fromkeys([*names.values(), *(pair.right_label for pair in step.pairs)])
             return {
@@ -497,3 +501,96 @@ def decoded(stated: Any, at: str, **hints: Any) -> list[Any]:
     expected = f"an object of {', '.join(sorted(hints))}"
     checks.demand(whole, at, "...", expected=expected)
     return [decode(stated[name], hint, at=f"{at}.{name}") for name, hint in hints.items()]
+
+
+# ---- questions as people and programs write them -------------------------------------------------
+
+
+def keys_as_json(
+    groups: Sequence[Group], keys: Sequence[tuple[Key, ...]], private: PrivateKeys | None
+) -> Any:
+    """Keys as `group_by` of a question in JSON has them."""
+    if private is None:
+        return encode([key for (key,) in keys] if len(groups) == 1 else tuple(keys))
+    found = {"private_keys": private_as_json(private)}
+    public = [group.label for group in groups if not group.private]
+    columns = zip(*keys, strict=True) if public else ()
+    listed = {
+        name: encode(tuple(dict.fromkeys(column)))
+        for name, column in zip(public, columns, strict=True)
+    }
+    if not listed:
+        return found
+    return {**listed, **{group.label: found for group in groups if group.private}}
+
+
+def private_as_json(how: PrivateKeys) -> dict[str, Any]:
+    """The arguments of `private_keys`."""
+    fields = {"weight": how.weight, "delta": how.delta, "max_groups": how.max_groups}
+    return {name: encode(one) for name, one in fields.items() if one is not None}
+
+
+def rows_as_json(rows: Relation) -> dict[str, Any]:
+    """Rows as a question in JSON begins: a table, and the steps from there."""
+    source = rows.source
+    if isinstance(source, SourceTable):
+        found: dict[str, Any] = {"table": source.name, "steps": []}
+    else:
+        found = rows_as_json(rows.sides[0])
+        found["steps"].append(_stated_source(rows))
+    for step in rows.steps:
+        match step:
+            case RowFilter():
+                found["steps"].append({"where": step.expression.text})
+            case Derive():
+                found["steps"].append({"derive": {step.label: step.expression.text}})
+            case Explode():
+                text, into = step.expression.text, step.label
+                split = {"explode": into} if text == identifier(into) else {"explode": text}
+                into_new = {} if text == identifier(into) else {"into": into}
+                found["steps"].append(
+                    {**split, "separator": step.separator, "most": step.most, **into_new}
+                )
+            case Lookup():
+                on = {pair.left_label: pair.right_label for pair in step.pairs}
+                columns = dict(step.names)
+                found["steps"].append(
+                    {"join": step.table, "on": on, "how": step.how, "columns": columns}
+                )
+            case _:  # the part of the people that a session is about: it begins with that
+                continue
+    return found
+
+
+def _stated_source(rows: Relation) -> dict[str, Any]:
+    source = rows.source
+    if isinstance(source, PersonRows):
+        return {
+            "per_person": {label: function_as_json(value) for label, value in source.asked.items()}
+        }
+    beside = rows_as_json(rows.sides[1])
+    if not isinstance(source, Matched):
+        return {"union": beside}
+    ids = zip(source.left.scope.ids, source.right.scope.ids, strict=True)
+    return {
+        "join": beside,
+        "on": dict(ids) | {pair.left_label: pair.right_label for pair in source.pairs},
+        "how": source.how,
+        "columns": dict(source.names),
+        "max_rows": list(source.max_rows),
+    }
+
+
+def function_as_json(value: Any) -> dict[str, Any]:
+    """The function that makes an aggregate, or a value of a person, with its arguments."""
+    expected = "a question of the public functions, which JSON has names for"
+    if isinstance(value, Aggregate):
+        checks.demand(bool(value.functions), "query", type(value).tag, expected=expected)
+        name, arguments = value.function, value.arguments()
+        if value.weight != 1:
+            arguments["weight"] = value.weight
+    else:
+        public = isinstance(value, PersonValue)
+        checks.demand(public, "query", type(value).__name__, expected=expected)
+        name, arguments = value.called, value.arguments()
+    return {name: {key: encode(one) for key, one in arguments.items() if one is not None}}

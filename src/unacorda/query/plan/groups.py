@@ -15,7 +15,7 @@ from typing import Any
 from unacorda import checks
 from unacorda.errors import InvalidParameter
 from unacorda.query.expressions.language import Column, Kind, identifier
-from unacorda.query.noise.key_selection import PrivateKeys
+from unacorda.query.noise.selection import PrivateKeys
 from unacorda.query.plan.relation import Group
 from unacorda.query.schema.facts import (
     MOST_KEYS,

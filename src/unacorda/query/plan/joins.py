@@ -23,7 +23,6 @@ from unacorda import checks
 from unacorda.errors import InvalidParameter
 from unacorda.query.expressions.language import Column, Kind, identifier, twin
 from unacorda.query.plan.groups import public_column
-from unacorda.query.plan.public_tables import join_key
 from unacorda.query.plan.relation import (
     MOST_COPIES,
     BothSides,
@@ -36,6 +35,7 @@ from unacorda.query.plan.relation import (
     UnionAll,
 )
 from unacorda.query.schema.facts import Categories, Fact, Key, check_keys
+from unacorda.query.schema.sources import join_key
 from unacorda.query.schema.table import INTEGERS, ColumnReading, TableSchema, joint_ids
 from unacorda.query.schema.units import Row, Unit
 
@@ -75,7 +75,7 @@ def looked_up(rows: Relation, table: str, *, on: On, how: How, columns: Columns)
         join_key(pair.right.kind, f"({leaf.sql})")
         for pair in pairs
         for leaf in scope.leaves[pair.right_label]
-        if leaf.name == pair.right.name
+        if leaf.column.name == pair.right.name
     ]
     step = Lookup(
         table=table,

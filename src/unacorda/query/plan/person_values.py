@@ -130,9 +130,8 @@ def _readings(text: str, scope: TableSchema, argument: str = "column") -> tuple[
     """An expression in each way that its untyped columns can be read, best first."""
     first = expression_of(text, scope, kind=None, argument=argument)
     found = {first.kind: first}
-    if any(
-        leaf.converts or len(scope.leaves[leaf.label]) > 1 for leaf in scope.used(first.columns)
-    ):
+    used = (leaf for name, leaf in scope.by_identifier.items() if name in first.columns)
+    if any(leaf.converts or len(scope.leaves[leaf.label]) > 1 for leaf in used):
         for kind in (Kind.NUMBER, Kind.DATE, Kind.BOOLEAN, Kind.TIMESTAMP, Kind.TEXT):
             try:
                 other = expression_of(text, scope, kind=kind, argument=argument)

@@ -41,14 +41,19 @@ from unacorda.query.aggregates.hierarchy import (
 )
 from unacorda.query.aggregates.measures import Measure, PeopleCount, Thresholds
 from unacorda.query.aggregates.row_counts import RowsKept
+from unacorda.query.expressions.errors import QUERY, unknown_attribute
 from unacorda.query.expressions.language import Written, expression_text, folded, twin, written
-from unacorda.query.noise.key_selection import GivenKeys, PrivateKeys
-from unacorda.query.plan.codec import encode, stated_rows
+from unacorda.query.noise.selection import GivenKeys, PrivateKeys
+from unacorda.query.plan.codec import (
+    encode,
+    function_as_json,
+    keys_as_json,
+    rows_as_json,
+    stated_rows,
+)
 from unacorda.query.plan.groups import grouped
-from unacorda.query.plan.idioms import QUERY, unknown_attribute
 from unacorda.query.plan.joins import Columns, On, looked_up, matched, united
 from unacorda.query.plan.person_values import PersonValue
-from unacorda.query.plan.question_json import function_as_json, keys_as_json, rows_as_json
 from unacorda.query.plan.relation import Group, How, Relation, RowFilter
 from unacorda.query.schema.facts import Key
 from unacorda.query.schema.table import TableSchema

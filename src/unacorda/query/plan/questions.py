@@ -35,7 +35,7 @@ from typing import Any, Final, NoReturn
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
-from unacorda.query.noise.key_selection import private_keys
+from unacorda.query.noise.selection import private_keys
 from unacorda.query.plan import person_values
 from unacorda.query.plan.codec import EVERY, decode
 from unacorda.query.plan.query import Query

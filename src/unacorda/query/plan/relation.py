@@ -28,8 +28,8 @@ from unacorda.query.plan.person_values import (
     PersonValue,
     is_person_value,
 )
-from unacorda.query.plan.public_tables import Public
 from unacorda.query.schema.facts import Bounds, Fact, Key
+from unacorda.query.schema.sources import Public
 from unacorda.query.schema.table import ColumnReading, Identity, TableSchema, joint_ids
 
 MOST_COPIES = 1_000
@@ -441,7 +441,7 @@ class Relation:
     def wanted(self, names: Iterable[str]) -> frozenset[str]:
         """The identifiers that are needed to come by these, ids and all steps included."""
         found = set(names)
-        found |= {leaf.name for identity in self.identities for leaf in identity.leaves}
+        found |= {leaf.column.name for identity in self.identities for leaf in identity.leaves}
         for step in self.steps:
             if isinstance(step, Lookup):
                 found |= {pair.left.name for pair in step.pairs}
@@ -456,9 +456,9 @@ class Relation:
         own = [leaf for identity in self.identities for leaf in identity.leaves]
         lookups = [step for step in self.steps if isinstance(step, Lookup)]
         wanted = self.wanted(names).difference(
-            leaf.name for one in lookups for leaf in one.readings
+            leaf.column.name for one in lookups for leaf in one.readings
         )
-        used = self.scope.used(wanted)
+        used = [leaf for name, leaf in self.scope.by_identifier.items() if name in wanted]
         return (*used, *(leaf for leaf in own if leaf not in used))
 
     def origins(self, names: Iterable[str]) -> Iterator[ColumnReading]:
@@ -470,7 +470,7 @@ class Relation:
         lookups = (step.readings for step in self.steps if isinstance(step, Lookup))
         own = self.source.scope.leaves.values() if isinstance(self.source, SourceTable) else ()
         here = itertools.chain.from_iterable((*own, *lookups))
-        yield from (leaf for leaf in here if leaf.name in needed)
+        yield from (leaf for leaf in here if leaf.column.name in needed)
         match self.source:
             case PersonRows(of=rows, columns=columns):
                 # Of the first and the last the order is none of what they are made of.
@@ -487,7 +487,7 @@ class Relation:
 
     def of_sides(self, names: Iterable[str]) -> tuple[tuple[Relation, frozenset[str]], ...]:
         """The rows that these are put together of, and what is needed of each for these names."""
-        source, needed = self.source, {leaf.name for leaf in self.leaves(names)}
+        source, needed = self.source, {leaf.column.name for leaf in self.leaves(names)}
         if isinstance(source, SourceTable):
             return ()
         if isinstance(source, PersonRows):
@@ -563,7 +563,7 @@ def push_filters(rows: Relation) -> Relation:
     if not rows.bounded_early:
         return rows
     source, steps = rows.source, tuple(rows.steps)
-    known = {leaf.name: leaf.column for leaves in rows.scope.leaves.values() for leaf in leaves}
+    known = {name: leaf.column for name, leaf in rows.scope.by_identifier.items()}
     if isinstance(source, Matched):
         right = [new for new, (one, _) in source.columns.items() if one is None]
         left = [new for new in source.columns if new not in right]
@@ -679,14 +679,13 @@ def _readable(
 def _names(step: Step) -> set[str]:
     """The columns that a step makes."""
     if isinstance(step, Lookup):
-        return {leaf.name for leaf in step.readings}
+        return {leaf.column.name for leaf in step.readings}
     return {step.name} if isinstance(step, Derive | Explode) else set()
 
 
 def _columns_of(rows: Relation) -> set[str]:
     """The names of all columns that there are after the last step."""
-    found = {leaf.name for leaves in rows.scope.leaves.values() for leaf in leaves}
-    return found.union(*map(_names, rows.steps))
+    return set(rows.scope.by_identifier).union(*map(_names, rows.steps))
 
 
 def _same_column(column: Column, name: str) -> Expression:

@@ -46,7 +46,7 @@ from unacorda.query.expressions.language import (
     written,
 )
 from unacorda.query.expressions.reader import meaning
-from unacorda.query.noise.key_selection import PrivateKeys
+from unacorda.query.noise.selection import PrivateKeys
 from unacorda.query.schema.facts import Categories, Dates, Key, Text, check_keys
 from unacorda.query.schema.table import TableSchema
 from unacorda.synthesis.domain import BinnedColumn, CategoryColumn, Domain

@@ -39,7 +39,7 @@ from unacorda.ledger.ledger import Ledger
 from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
 from unacorda.query.aggregates.base import Aggregate, weight_of
 from unacorda.query.allocation import allocate_together, event_of
-from unacorda.query.noise.key_selection import PrivateKeys, private_keys
+from unacorda.query.noise.selection import PrivateKeys, private_keys
 from unacorda.query.plan.codec import decode, decoded, rows_of
 from unacorda.query.plan.query import BatchPosition, Query, QueryBatch, weights_of
 from unacorda.query.schema.facts import Key

@@ -25,14 +25,13 @@ from unacorda.query.engines.compile import SqlContext, compile_found, compile_qu
 from unacorda.query.engines.duckdb import PublicTables
 from unacorda.query.engines.engine import Given, answers_of, with_found_keys
 from unacorda.query.expressions.language import identifier
-from unacorda.query.noise.key_selection import KeyRule
+from unacorda.query.noise.selection import KeyRule
 from unacorda.query.plan.codec import decode
-from unacorda.query.plan.public_tables import Looked
 from unacorda.query.plan.query import Query
 from unacorda.query.plan.relation import Lookup, PeoplePart
 from unacorda.query.results.record import question_of
 from unacorda.query.schema.facts import Bounds, Fact, Key
-from unacorda.query.schema.sources import is_table
+from unacorda.query.schema.sources import Looked, is_table
 from unacorda.query.schema.table import plain_type, readings
 from unacorda.query.schema.units import Person, Reach, Unit, id_columns
 

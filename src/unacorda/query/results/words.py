@@ -32,8 +32,8 @@ from unacorda.query.expressions.language import (
     literal,
     text_of,
 )
-from unacorda.query.noise.key_selection import KeyRule
-from unacorda.query.noise.sensitivity import of_people
+from unacorda.query.noise.additive import of_people
+from unacorda.query.noise.selection import KeyRule
 from unacorda.query.plan.query import BatchPosition, Query
 from unacorda.query.plan.relation import (
     Derive,
@@ -249,7 +249,7 @@ def texts_in_words(query: Query) -> tuple[str, ...]:
             if leaf.drops_texts
             else f"{name}: every text in {leaf.label} counts, such as 'n/a'; declare Bounds of "
             f"{leaf.label} to count numbers only"
-            for leaf in {leaf.name: leaf for leaf in read if leaf.of_text}.values()
+            for leaf in {leaf.column.name: leaf for leaf in read if leaf.of_text}.values()
         ]
     return (*dict.fromkeys(itertools.chain.from_iterable(map(_misleading_texts, every))), *lines)
 
@@ -358,7 +358,7 @@ def _lines_of(rows: Relation, names: Iterable[str], unit: Unit) -> list[str]:
     """
     tested = {name for one in _expressions(rows) for name in one.columns}
     lines = [
-        _reading(leaf, leaf.label, compared=leaf.name in tested)
+        _reading(leaf, leaf.label, compared=leaf.column.name in tested)
         for leaf in rows.leaves(names)
         if leaf.of_text
     ]
@@ -391,7 +391,7 @@ def _lines_of(rows: Relation, names: Iterable[str], unit: Unit) -> list[str]:
             steps += [
                 _reading(leaf, f"{leaf.label} of {step.table}")
                 for leaf in step.readings
-                if leaf.of_text and leaf.name in wanted
+                if leaf.of_text and leaf.column.name in wanted
             ]
     return [*before, *lines, *steps]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -80,11 +80,6 @@ class ColumnReading:
         """Whether texts that do not convert are missing values of it."""
         return self.of_text and self.column.kind is not Kind.TEXT
 
-    @property
-    def name(self) -> str:
-        """The identifier of this reading in the rest of the SQL."""
-        return self.column.name
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
@@ -143,8 +138,12 @@ class TableSchema:
     types: Mapping[str, str] = field(default_factory=dict)
     derived: Mapping[str, Column] = field(default_factory=dict)
     read_public: PublicTableReader | None = field(default=None, compare=False, repr=False)
+    by_identifier: Mapping[str, ColumnReading] = field(init=False, compare=False, repr=False)
+    """All leaves by their SQL identifiers, in the order of the columns."""
 
     def __post_init__(self) -> None:
+        every = itertools.chain.from_iterable(self.leaves.values())
+        object.__setattr__(self, "by_identifier", {leaf.column.name: leaf for leaf in every})
         again = twin(self.names)
         expected = "column names that differ by more than capitals"
         checks.demand(again is None, f"tables[{self.table!r}]", again, expected=expected)
@@ -217,12 +216,6 @@ class TableSchema:
     def alike(self, name: str) -> str | None:
         """The column with this name without regard to case, or None."""
         return next((known for known in self.names if folded(known) == folded(name)), None)
-
-    def used(self, names: Iterable[str]) -> tuple[ColumnReading, ...]:
-        """The leaves behind these SQL identifiers, each once, in a fixed order."""
-        wanted = set(names)
-        every = itertools.chain.from_iterable(self.leaves.values())
-        return tuple(leaf for leaf in every if leaf.name in wanted)
 
     def _unknown(self, name: object, argument: str) -> InvalidParameter:
         usable = (label for label, leaves in self.leaves.items() if leaves)
@@ -367,8 +360,8 @@ def _identity(name: str, schema: Mapping[str, str], scope: TableSchema) -> Ident
     if name in schema:
         return _identity_column(name, schema[name])
     expression = scope.parse(name, argument="unit")
-    leaves = scope.used(expression.columns)
-    if leaves and expression.sql == identifier(leaves[0].name):
+    leaves = tuple(leaf for name, leaf in scope.by_identifier.items() if name in expression.columns)
+    if leaves and expression.sql == identifier(leaves[0].column.name):
         return _identity_column(leaves[0].label, schema[leaves[0].label])
     for leaf in leaves:
         expected = (
@@ -400,7 +393,7 @@ def _identity_column(name: str, sql_type: str) -> Identity:
     expected = f"a column of whole numbers, text, UUIDs or dates, not {base}"
     checks.demand(base in INTEGERS | TEXTS | {"DATE", "DECIMAL"}, "id", name, expected=expected)
     leaf = ColumnReading(sql=sql, column=Column(f"{name} as id", Kind.TEXT), label=name)
-    return Identity(sql=identifier(leaf.name), leaves=(leaf,), type=base)
+    return Identity(sql=identifier(leaf.column.name), leaves=(leaf,), type=base)
 
 
 def _whole(number: str) -> str:

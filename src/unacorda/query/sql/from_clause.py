@@ -36,9 +36,9 @@ from unacorda.query.plan.person_values import (
     min_,
     sum_,
 )
-from unacorda.query.plan.public_tables import Public
 from unacorda.query.plan.query import Query
 from unacorda.query.plan.relation import MOST_COPIES, How
+from unacorda.query.schema.sources import Public
 from unacorda.query.schema.units import Person
 from unacorda.query.sql.aggregates import plain
 from unacorda.query.sql.source import (

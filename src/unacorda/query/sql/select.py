@@ -23,7 +23,7 @@ from unacorda.query.aggregates.hierarchy import MARGIN, GivenLevelWeights
 from unacorda.query.expressions import errors
 from unacorda.query.expressions.language import Literal, Name, Node, names, text_of
 from unacorda.query.expressions.reader import Reader, bare, given, refuse_lost, statement
-from unacorda.query.noise.key_selection import GivenKeys
+from unacorda.query.noise.selection import GivenKeys
 from unacorda.query.plan.groups import without_tables
 from unacorda.query.plan.query import Query, answer_columns
 from unacorda.query.sql.aggregates import OFFERED, Aggregates, Item, names_for, plain
