@@ -15,14 +15,13 @@ from tests.accounting.truths import TRUTHS
 from tests.support.cases import in_subtests
 from tests.support.planting import plant
 
-from unacorda.accounting import findings, laws, matrices, parallel
+from unacorda.accounting import filters, findings, laws, matrices, parallel
 from unacorda.accounting import selection as prices_of_tries
 from unacorda.accounting.amplification import responses, sampling
 from unacorda.accounting.contour import engine as contour
 from unacorda.accounting.contour import parts as contour_parts
 from unacorda.accounting.contour import quadrature, sampled_gaussian
 from unacorda.accounting.divergences import closed, finite, gaussian
-from unacorda.accounting.filters import additive
 from unacorda.accounting.pld import selection, stages
 from unacorda.accounting.profiles import (
     allocated,
@@ -93,7 +92,7 @@ def _largest_of_fewer(patch: pytest.MonkeyPatch) -> None:
 
 
 def _spent_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(additive.Filter, "spend", lambda self, cost: self)
+    patch.setattr(filters.Filter, "spend", lambda self, cost: self)
 
 
 def _coins_lose_less(patch: pytest.MonkeyPatch) -> None:

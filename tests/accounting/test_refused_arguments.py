@@ -20,8 +20,7 @@ from unacorda.accounting.amplification import (
     responses,
     sampling,
 )
-from unacorda.accounting.filters.account import Account
-from unacorda.accounting.filters.orders import RenyiFilter
+from unacorda.accounting.filters import Account, RenyiFilter
 from unacorda.accounting.individual import IndividualFilter, gaussian_costs
 from unacorda.accounting.pld.distribution import (
     PrivacyLossDistribution,

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks, elements
-from unacorda.accounting.filters.additive import cannot_add
+from unacorda.accounting.filters import cannot_add
 from unacorda.accounting.parallel import pair_price
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import GDP, ZCDP, Additive, Guarantee, PureDP, RenyiDP

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 from unacorda import checks
-from unacorda.accounting.filters.additive import Filter, cannot_add
+from unacorda.accounting.filters import Filter, cannot_add
 from unacorda.checks import Number
 from unacorda.errors import BudgetExceeded, InvalidParameter
 from unacorda.privacy.enclosure import context, float_up, mpf

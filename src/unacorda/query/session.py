@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, overload
 
 from unacorda import checks
 from unacorda.accounting.charges import request_price
-from unacorda.accounting.filters.additive import Filter
+from unacorda.accounting.filters import Filter
 from unacorda.addresses import shown
 from unacorda.bits import RandomBits, source_of
 from unacorda.checks import Number
