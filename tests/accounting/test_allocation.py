@@ -23,12 +23,6 @@ from unacorda.accounting.accountant import (
     epsilon_interval,
     findings,
 )
-from unacorda.accounting.divergences.allocated import (
-    LaplaceTransform,
-    renyi_added,
-    renyi_removed,
-    whole_moments,
-)
 from unacorda.accounting.explanation import explain
 from unacorda.accounting.findings import (
     delta_of_pairs,
@@ -39,6 +33,12 @@ from unacorda.accounting.prices import price, pure_epsilon, renyi, rho
 from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.allocated import Tails, allocated
 from unacorda.accounting.profiles.noises import finite
+from unacorda.accounting.rules.allocation import (
+    LaplaceTransform,
+    renyi_added,
+    renyi_removed,
+    whole_moments,
+)
 from unacorda.accounting.rules.base import Profile, plain, rules_of, without_mass
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy.events import (

@@ -15,13 +15,12 @@ from tests.accounting.truths import TRUTHS
 from tests.support.cases import in_subtests
 from tests.support.planting import plant
 
-from unacorda.accounting import filters, findings, laws, matrices, parallel
+from unacorda.accounting import divergences, filters, findings, laws, matrices, parallel
 from unacorda.accounting import selection as prices_of_tries
 from unacorda.accounting.amplification import responses, sampling
 from unacorda.accounting.contour import engine as contour
 from unacorda.accounting.contour import parts as contour_parts
 from unacorda.accounting.contour import quadrature, sampled_gaussian
-from unacorda.accounting.divergences import closed, finite, gaussian
 from unacorda.accounting.pld import selection, stages
 from unacorda.accounting.profiles import (
     allocated,
@@ -169,15 +168,17 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     ),
     "a promise is left out of a sum": (
         "pure_sums",
-        _in(finite.composed_loss, 0, lambda parts: parts[:-1] or parts),
+        _in(laws.composed_loss, 0, lambda parts: parts[:-1] or parts),
     ),
     "a moment of another order": (
         "moments_of_a_sampled_gaussian",
-        _in(gaussian.renyi_of_sampled_gaussian, "alpha", lambda alpha: alpha - Fraction(1, 10**6)),
+        _in(
+            divergences.renyi_of_sampled_gaussian, "alpha", lambda alpha: alpha - Fraction(1, 10**6)
+        ),
     ),
     "a moment of a response of another order": (
         "moments_of_a_response",
-        _in(closed.renyi_of_law, "alpha", lambda alpha: alpha - Fraction(1, 10**6)),
+        _in(divergences.renyi_of_law, "alpha", lambda alpha: alpha - Fraction(1, 10**6)),
     ),
     "concentration is rounded down": ("concentration_of_gaussians", _out(composition._sum, _less)),
     "a promise buys too much concentration": (

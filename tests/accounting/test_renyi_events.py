@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
-from unacorda.accounting.divergences.closed import (
+from unacorda.accounting.divergences import (
     renyi_of_discrete_laplace,
     renyi_of_law,
+    renyi_of_sampled_gaussian,
     renyi_of_sampled_pure,
 )
-from unacorda.accounting.divergences.gaussian import renyi_of_sampled_gaussian
 from unacorda.accounting.findings import delta_from_renyi, epsilon_from_renyi
 from unacorda.accounting.laws import of_points
 from unacorda.accounting.prices import price, pure_epsilon, renyi, rho

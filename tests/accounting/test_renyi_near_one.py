@@ -12,7 +12,7 @@ import pytest
 from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
-from unacorda.accounting.divergences.closed import (
+from unacorda.accounting.divergences import (
     renyi_of_discrete_laplace,
     renyi_of_law,
 )

@@ -18,7 +18,7 @@ from tests.tiers import mostly_slow
 
 from unacorda.accounting.accountant import delta_interval, epsilon, epsilon_interval
 from unacorda.accounting.amplification.sampling import pure_of_replaced_sample, replaced_response
-from unacorda.accounting.divergences.closed import renyi_of_law
+from unacorda.accounting.divergences import renyi_of_law
 from unacorda.accounting.laws import of_replaced_pure
 from unacorda.accounting.pld.distribution import PrivacyLossDistribution
 from unacorda.accounting.pld.sources import finite_pair

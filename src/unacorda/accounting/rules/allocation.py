@@ -1,31 +1,45 @@
-"""Rules of random allocation: a unit takes part in steps drawn at random; balls and bins."""
+"""Rules of random allocation: a unit takes part in steps drawn at random; balls and bins.
+
+With X the likelihood ratio P/Q of a step under Q, the ratio of all t steps is
+R = (X_1 + ... + X_t)/t of independent copies. For the Renyi divergences: upward, E R^a is a sum of
+moments of X with positive coefficients. Downward, E R^{-b} = E G(Y/t) with Y of the gamma law of
+shape b and G(u) = (e^u E e^{-uX})^t, which is convex and has G(0) = 1: docs/proofs/allocation.md.
+"""
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
 import functools
+import math
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from unacorda.accounting.divergences.allocated import (
-    LaplaceTransform,
-    renyi_added,
-    renyi_removed,
-    whole_moments,
-)
-from unacorda.accounting.divergences.closed import LARGEST_ORDER
-from unacorda.accounting.divergences.finite import FiniteLoss, composed_loss
+import numpy as np
+
+from unacorda.accounting.divergences import LARGEST_ORDER, between_orders
+from unacorda.accounting.laws import FiniteLoss, by_squaring, composed_loss
 from unacorda.accounting.profiles import curves
-from unacorda.accounting.profiles.allocated import AllocationPair, Tails, allocated
+from unacorda.accounting.profiles.allocated import (
+    AllocationPair,
+    Tails,
+    allocated,
+    falling_law,
+    rising_law,
+)
 from unacorda.accounting.profiles.amplified import two_steps
+from unacorda.accounting.profiles.boxes import Array, box
 from unacorda.accounting.profiles.curves import PrivacyProfile
 from unacorda.accounting.profiles.draws import location_family
 from unacorda.accounting.rules import base
 from unacorda.accounting.rules.composition import squared_mu
 from unacorda.accounting.rules.sampling import renyi_of_replaced
 from unacorda.errors import UnsupportedEvent
+from unacorda.extras import later
+from unacorda.privacy.conversions.arguments import Real
+from unacorda.privacy.enclosure import context, float_up, mpf
 from unacorda.privacy.events import Event, Gaussian, RandomAllocation, compose
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 from unacorda.privacy.rounding import float_above, root_down
@@ -186,3 +200,194 @@ def _transform(event: Event, steps: int) -> LaplaceTransform | None:
     except UnsupportedEvent:
         return None
     return LaplaceTransform(forward, backward, steps)
+
+
+scipy = later("scipy")
+
+_PLACES = 3000
+_RATIO = 0.02
+_LAST = math.log(1e8)
+_ROUGH = 1e-13
+"""Relative errors of sums of positive floats here are below this."""
+
+
+def whole_moments(divergence: Callable[[int], float], *, steps: int, largest: int) -> list[Any]:
+    r"""E R^a - 1 for a = 0, 1, ..., largest, from bounds of D_n(P || Q) at whole orders.
+
+    Statement   a! [x^a] (sum over n of E X^n x^n / n!)^t / t^a, E X^n = e^{(n-1) D_n}.
+    Bound       upper: every term is positive.
+    Source      docs/proofs/allocation.md, Section 2 (Feldman and Shenfeld 2025, Gaussian noise).
+    """
+    mp = context()
+    first = [mpf(1.0), mpf(1.0)]
+    factorial = mpf(1.0)
+    for n in range(2, largest + 1):
+        factorial *= n
+        first.append(mp.exp((n - 1) * mpf(divergence(n))) / factorial)
+    first = first[: largest + 1]
+    grown = _power_at_once(first, steps) if steps >= largest else by_squaring(first, steps, _times)
+    found, scale = [], mpf(1.0)
+    for a, value in enumerate(grown):
+        scale = scale * a / steps if a else scale
+        found.append(max(value * scale - 1, mpf(0.0)) + mp.ldexp(abs(value * scale), -200))
+    return found
+
+
+def renyi_removed(moments: Callable[[int], Any], *, alpha: Real) -> float:
+    r"""Renyi divergence of the allocated outputs over those without the unit.
+
+    moments: E R^a - 1 from above, at whole orders a.
+
+    Statement   log(E R^a)/(a - 1); between whole orders (a - 1) D_a is interpolated, from 0 at 1.
+    Bound       upper, rounded up.
+    Edges       alpha above 256 -> inf.
+    Source      whole_moments; van Erven and Harremoes 2014, Thm. 11 (convexity).
+    """
+    return between_orders(lambda k: context().log1p(moments(k)), alpha)
+
+
+class LaplaceTransform:
+    """log E e^{-uX} of the ratio X of one step, from above, at u that grow by one factor.
+
+    grown: t (u + log E e^{-uX}); fallen: t log E e^{-uX}; largest: what x is cut to beside a
+    remainder that is counted.
+
+    Bound       upper: e^{-ux} is convex, and `rising_law` and `falling_law` spread X.
+    Source      docs/proofs/allocation.md, Section 3.
+    """
+
+    def __init__(self, forward: PrivacyProfile, backward: PrivacyProfile, steps: int) -> None:
+        """Lay it out from the curves of (P, Q) and (Q, P) of one step."""
+        places = _places(forward)
+        weights, beyond = rising_law(forward, places)
+        fallen = falling_law(backward, places)
+        u = np.exp(np.arange(math.log(1e-6 / steps), _LAST, _RATIO))
+        lifted, plain = np.empty_like(u), np.empty_like(u)
+        for start in range(0, len(u), 256):
+            part = u[start : start + 256]
+            powers = part[:, None] * places
+            near = np.minimum(powers, 1e-2)
+            series = near**2 * (
+                0.5 - near * (1 / 6 - near * (1 / 24 - near / 120 * (1 - near / 6)))
+            )
+            with np.errstate(under="ignore"):
+                decayed = np.exp(-powers)
+            # beyond 1e-2 the kernel e^{-y} - 1 + y is off by 1e-16 (2 + y) at most
+            kernel = np.where(
+                powers < 1e-2, series * (1 + 1e-12), decayed - 1 + powers + 4e-16 * (2 + powers)
+            )
+            rise = (kernel @ weights) * (1 + _ROUGH) + part * beyond
+            direct = (decayed @ fallen) * (1 + _ROUGH) + 1e-300
+            inner = np.minimum(part, 0.5)
+            low = _log_gap(inner) + np.log1p(rise / (1 - inner)) * (1 + 4e-16)
+            mass = np.maximum(1 - part + rise, 0.0) + 1e-15 * (1 + part + rise)
+            logs = np.log(np.minimum(np.minimum(mass, direct), 1.0)) * (1 - 4e-16)
+            plain[start : start + 256] = logs
+            high = logs + part * (1 + 4e-16) + 1e-15
+            lifted[start : start + 256] = np.where(part < 0.5, low, high)
+        self.steps, self.u = steps, u
+        self.grown = np.maximum.accumulate(np.maximum(lifted, 0.0)) * steps * (1 + 4e-16)
+        self.fallen = np.minimum(plain, 0.0) * steps
+
+
+def _places(curve: PrivacyProfile) -> Array:
+    """Places of X from 0 on, closer together where it is near 1 for mild noise."""
+    low, high = 0.0, 300.0
+    limit = 1e-13 + 1.01 * float(curve.infinity)
+    for _ in range(40):
+        middle = (low + high) / 2
+        above = float(curve(box(np.asarray(middle))).upper) > limit
+        low, high = (middle, high) if above else (low, middle)
+    reach = max(high, 1e-6)
+    places: Array = np.concatenate(([0.0], np.exp(np.linspace(-2 * reach, reach, _PLACES))))
+    return places
+
+
+def renyi_added(
+    transform: LaplaceTransform, divergence: Callable[[Fraction], Real], *, alpha: Real
+) -> float:
+    r"""Renyi divergence of the outputs without the unit over the allocated ones.
+
+    divergence: a bound of D_a(Q || P) of one step, at any order.
+
+    Statement   log(E R^{-b})/b, b = a - 1: the gamma law's masses on cells times chords of G, up to
+                where that law ends; beyond, t^b/Gamma(b) times the integral of
+                u^{b-1} (E e^{-uX})^t by chords, and at last by e^{-z} <= (r/(e z))^r. Never above
+                D_{1 + b/t}(Q || P).
+    Bound       upper, rounded up.
+    Source      docs/proofs/allocation.md, Section 3; Feldman and Shenfeld 2025 (the last bound).
+    """
+    steps, b = transform.steps, Fraction(alpha) - 1
+    loose = float_up(mpf(divergence(1 + b / steps)))
+    shape = float(b)
+    if shape < 1e-6 or shape > 1e5 or math.isinf(loose):
+        return loose
+    y = np.concatenate(([0.0], transform.u * steps))
+    count = int(np.searchsorted(y, shape + 15 * math.sqrt(shape) + 40)) + 1
+    near = min(count, len(y))
+    if transform.grown[near - 2] > 700:
+        return loose
+    y, above = y[:near], np.concatenate(([0.0], np.expm1(transform.grown[: near - 1])))
+    zeroth, first = _gamma_masses(shape, y), shape * _gamma_masses(shape + 1, y)
+    share = np.clip((first - y[:-1] * zeroth) / np.diff(y), 0.0, zeroth)
+    # masses are differences of functions believed to 1e-12, and cells a fiftieth of y wide
+    total = math.fsum(above[:-1] * zeroth + np.diff(above) * share)
+    total += 1e-8 * math.fsum(above[1:] * zeroth)
+    beyond = _beyond(transform, divergence, b=b, start=near - 2)
+    return min(loose, float_up(context().log1p(mpf(total) + mpf(beyond)) / mpf(b)))
+
+
+def _beyond(
+    transform: LaplaceTransform, divergence: Callable[[Fraction], Real], *, b: Fraction, start: int
+) -> float:
+    """t^b / Gamma(b) times the integral of u^{b-1} (E e^{-uX})^t from u[start] on."""
+    steps, shape = transform.steps, float(b)
+    logs, fallen = np.log(transform.u[start:]), transform.fallen[start:]
+    front = shape * math.log(steps) - float(scipy.special.gammaln(shape))
+    # over a cell from u to c u, of u^{b-1} and of u^{b-1} (v - u)/((c - 1) u), over u^b
+    whole = math.expm1(shape * _RATIO) / shape
+    later = math.expm1((shape + 1) * _RATIO) / (shape + 1) - whole
+    later = min(max(later / math.expm1(_RATIO) * (1 + 1e-9), 0.0), whole)
+    heights = front + shape * logs[:-1]
+    terms = np.logaddexp(
+        heights + fallen[:-1] + math.log(max(whole - later, 1e-300)),
+        heights + fallen[1:] + math.log(max(later, 1e-300)),
+    )
+    r = Fraction(2 * b + 4) / steps
+    power = float(r * steps)  # twice b and 4
+    bound = power * (math.log(float(r)) - 1 + float(divergence(1 + r)))
+    final = front + bound - (power - shape) * float(logs[-1]) - math.log(power - shape)
+    size = 1e-12 * (1 + abs(front) + abs(bound) + power * (40 + math.log(steps)))
+    if max(float(np.max(terms)), final) > 600:
+        return math.inf
+    return (math.fsum(np.exp(terms)) + math.exp(final)) * math.exp(size) * (1 + 1e-9)
+
+
+def _gamma_masses(shape: float, y: Array) -> Array:
+    """Of the gamma law, between neighbors of y, from the tail that is smaller."""
+    below, above = scipy.special.gammainc(shape, y), scipy.special.gammaincc(shape, y)
+    masses: Array = np.maximum(np.where(y[1:] < shape, np.diff(below), -np.diff(above)), 0.0)
+    return masses
+
+
+def _log_gap(u: Array) -> Array:
+    """U + log(1 - u) from above, for 0 <= u < 1/2; it is negative."""
+    small = u < 0.02
+    near = np.where(small, u, 0.0)
+    series = near**2 * (-0.5 - near * (1 / 3 + near * (1 / 4 + near / 5)))  # the rest is below 0
+    return np.where(small, series * (1 - 1e-14), u + np.log1p(-u) + 4e-16)
+
+
+def _power_at_once(series: list[Any], steps: int) -> list[Any]:
+    """The power of a truncated series, not below its degree: all terms are positive then."""
+    mp = context()
+    grown = [mpf(1.0)]
+    for n in range(1, len(series)):
+        terms = [(k * (steps + 1) - n) * series[k] for k in range(1, n + 1)]
+        grown.append(mp.fdot(terms, grown[::-1]) / n)
+    return grown
+
+
+def _times(one: list[Any], two: list[Any]) -> list[Any]:
+    mp = context()
+    return [mp.fdot(one[: n + 1], two[n::-1]) for n in range(len(one))]

@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
-from unacorda.accounting.divergences.finite import FiniteLoss
-from unacorda.accounting.laws import Law
+from unacorda.accounting.laws import FiniteLoss, Law
 from unacorda.accounting.profiles.curves import PrivacyProfile
 from unacorda.accounting.profiles.noises import of_law, within
 from unacorda.checks import demand

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import TypeAlias, TypeVar
 
-from unacorda.accounting.divergences.finite import FiniteLoss, composed_loss
-from unacorda.accounting.laws import Law, both, repeated
+from unacorda.accounting.laws import FiniteLoss, Law, both, composed_loss, repeated
 from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.curves import PrivacyProfile
 from unacorda.accounting.rules import base

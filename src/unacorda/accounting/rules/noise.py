@@ -7,9 +7,12 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from unacorda.accounting.divergences import noises as divergences
-from unacorda.accounting.divergences.closed import renyi_of_discrete_laplace, renyi_of_law
-from unacorda.accounting.divergences.gaussian import renyi_of_gaussian_mixture
+from unacorda.accounting import divergences
+from unacorda.accounting.divergences import (
+    renyi_of_discrete_laplace,
+    renyi_of_gaussian_mixture,
+    renyi_of_law,
+)
 from unacorda.accounting.laws import (
     Edged,
     Finite,

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from unacorda.accounting.divergences.closed import renyi_of_law
-from unacorda.accounting.divergences.finite import FiniteLoss
-from unacorda.accounting.laws import Finite, Law, of_bounded_range, of_points
+from unacorda.accounting.divergences import renyi_of_law
+from unacorda.accounting.laws import Finite, FiniteLoss, Law, of_bounded_range, of_points
 from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.bounded_ranges import MOST_AT_ONCE, bounded_ranges, one_coin
 from unacorda.accounting.profiles.curves import PrivacyProfile

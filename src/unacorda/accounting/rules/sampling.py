@@ -10,20 +10,20 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
+from unacorda.accounting import divergences
 from unacorda.accounting.amplification.sampling import approx_dp_of_sample
-from unacorda.accounting.divergences import closed
-from unacorda.accounting.divergences.finite import (
+from unacorda.accounting.divergences import (
+    renyi_of_gaussian_mixture,
+    renyi_of_replacement,
+    renyi_of_sampled_gaussian,
+)
+from unacorda.accounting.laws import (
     FiniteLoss,
     composed_loss,
+    of_replaced_pure,
     sampled_loss,
     sampled_replaced_loss,
 )
-from unacorda.accounting.divergences.gaussian import (
-    renyi_of_gaussian_mixture,
-    renyi_of_sampled_gaussian,
-)
-from unacorda.accounting.divergences.noises import renyi_of_replacement
-from unacorda.accounting.laws import of_replaced_pure
 from unacorda.accounting.profiles import amplified, draws, noises
 from unacorda.accounting.profiles.amplified import two_steps
 from unacorda.accounting.profiles.curves import PrivacyProfile
@@ -112,7 +112,7 @@ class PoissonRules(base.Rules[PoissonSampled]):
         one, rate = event.event, _rate(event)
         if neighbors is ReplaceOne and isinstance(one, Pure):
             law = of_replaced_pure(exact("epsilon", one.epsilon), rate)
-            return Fraction(closed.renyi_of_law(law, alpha=alpha))
+            return Fraction(divergences.renyi_of_law(law, alpha=alpha))
         if neighbors is ReplaceOne:
             return renyi_of_replaced(one, alpha, functools.partial(_poisson, one, rate))
         return _poisson(one, rate, alpha)
@@ -172,9 +172,9 @@ class FixedSizeRules(base.Rules[FixedSizeSampled]):
         if epsilon is not None:
             amplified_epsilon, _ = approx_dp_of_sample(epsilon, delta=0, rate=rate)
             found.append(conversions.renyi_from_pure(amplified_epsilon, alpha=alpha))
-        if alpha <= closed.LARGEST_ORDER:
+        if alpha <= divergences.LARGEST_ORDER:
             found.append(
-                closed.renyi_of_fixed_size(
+                divergences.renyi_of_fixed_size(
                     lambda k: float_above(base.renyi_of_event(one, Fraction(k), ReplaceOne)),
                     largest=math.inf if epsilon is None else float_above(epsilon),
                     rate=rate,
@@ -293,7 +293,7 @@ def _poisson(event: Event, rate: Fraction, alpha: Fraction) -> Fraction:
     if rate == 1:
         return whole
     noise = _one_gaussian(event)
-    found = [closed.renyi_at_large_orders(float_above(whole), rate=rate, alpha=alpha)]
+    found = [divergences.renyi_at_large_orders(float_above(whole), rate=rate, alpha=alpha)]
     if noise is not None:
         found.append(renyi_of_sampled_gaussian(noise, rate=rate, alpha=alpha))
     if isinstance(event, GaussianMixture):
@@ -302,10 +302,10 @@ def _poisson(event: Event, rate: Fraction, alpha: Fraction) -> Fraction:
         found.append(renyi_of_gaussian_mixture(sigma, shifts, weights, rate=rate, alpha=alpha))
     epsilon = base.pure_of(event, AddRemove)
     if epsilon is not None:
-        found.append(closed.renyi_of_sampled_pure(epsilon, rate=rate, alpha=alpha))
-    if alpha <= closed.LARGEST_ORDER and noise is None:
+        found.append(divergences.renyi_of_sampled_pure(epsilon, rate=rate, alpha=alpha))
+    if alpha <= divergences.LARGEST_ORDER and noise is None:
         found.append(
-            closed.renyi_of_poisson(
+            divergences.renyi_of_poisson(
                 lambda k: float_above(base.renyi_of_event(event, Fraction(k), AddRemove)),
                 rate=rate,
                 alpha=alpha,

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from unacorda.accounting.divergences.finite import FiniteLoss
+from unacorda.accounting.laws import FiniteLoss
 from unacorda.accounting.profiles.curves import PrivacyProfile
 from unacorda.accounting.rules import base
 from unacorda.accounting.selection import pure_of_tries, renyi_of_tries, without_failure
