@@ -14,18 +14,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unacorda.accounting.amplification.blankets import delta_of_shuffled_reports
 from unacorda.accounting.amplification.events import (
     delta_of_shuffled_event,
     epsilon_of_shuffled_event,
     shuffled_parts,
     without_shuffling,
 )
-from unacorda.accounting.amplification.responses import delta_of_shuffled_response
 from unacorda.accounting.amplification.sampling import (
     approx_dp_of_sample,
     approx_dp_within_sample,
     sampling_worth,
+)
+from unacorda.accounting.amplification.shuffling import (
+    delta_of_shuffled_reports,
+    delta_of_shuffled_response,
 )
 from unacorda.accounting.arguments import check_relation
 from unacorda.accounting.prices import pure_epsilon

@@ -24,7 +24,7 @@ from unacorda.accounting.laws import of_laplace
 from unacorda.accounting.pld.distribution import PrivacyLossDistribution
 from unacorda.accounting.pld.grid import law_above
 from unacorda.accounting.pld.parts import curve_of_any
-from unacorda.accounting.pld.tables import by_divergences, laid_below, laid_down
+from unacorda.accounting.pld.sources import by_divergences, laid_below, laid_down
 from unacorda.accounting.profiles.boxes import Array
 from unacorda.accounting.profiles.curves import gaussian, nothing
 from unacorda.accounting.profiles.noises import edged

@@ -17,7 +17,7 @@ from tests.support.planting import plant
 
 from unacorda.accounting import divergences, filters, findings, laws, matrices, parallel
 from unacorda.accounting import selection as prices_of_tries
-from unacorda.accounting.amplification import responses, sampling
+from unacorda.accounting.amplification import sampling, shuffling
 from unacorda.accounting.contour import engine as contour
 from unacorda.accounting.contour import parts as contour_parts
 from unacorda.accounting.contour import quadrature, sampled_gaussian
@@ -221,7 +221,7 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     ),
     "more people are shuffled": (
         "shuffled_answers",
-        _in(responses.delta_of_shuffled_response, "count", lambda count: count * 2),
+        _in(shuffling.delta_of_shuffled_response, "count", lambda count: count * 2),
     ),
     "many tries cost little": (
         "the_best_of_many",

@@ -26,7 +26,7 @@ from unacorda.accounting.pld.distribution import (
     worst_epsilon,
 )
 from unacorda.accounting.pld.stages import Part, Sums, settled_atoms
-from unacorda.accounting.profiles.atoms import DiscreteLoss, lattice_of
+from unacorda.accounting.profiles.curves import DiscreteLoss, lattice_of
 from unacorda.privacy.events import (
     DiscreteGaussian,
     Event,

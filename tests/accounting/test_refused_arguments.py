@@ -15,11 +15,7 @@ import pytest
 from scipy import stats
 from tests.support.cases import in_subtests
 
-from unacorda.accounting.amplification import (
-    blankets,
-    responses,
-    sampling,
-)
+from unacorda.accounting.amplification import sampling, shuffling
 from unacorda.accounting.filters import Account, RenyiFilter
 from unacorda.accounting.individual import IndividualFilter, gaussian_costs
 from unacorda.accounting.pld.distribution import (
@@ -49,11 +45,11 @@ THEOREMS: list[Callable[..., Any]] = [
     sampling.approx_dp_within_sample,
     sampling.pure_of_replaced_sample,
     sampling.sampling_worth,
-    responses.delta_of_shuffled_bits,
-    blankets.delta_of_shuffled_reports,
-    blankets.lower_delta_of_three_categories,
-    responses.delta_of_shuffled_response,
-    responses.lower_delta_of_shuffled_response,
+    shuffling.delta_of_shuffled_bits,
+    shuffling.delta_of_shuffled_reports,
+    shuffling.lower_delta_of_three_categories,
+    shuffling.delta_of_shuffled_response,
+    shuffling.lower_delta_of_shuffled_response,
 ]
 LIMIT = ApproxDP(1, 1e-6)
 PAIR = PrivacyLossDistribution.from_pmfs([0.75, 0.25], [0.25, 0.75])

@@ -18,11 +18,11 @@ from tests.support.planting import plant
 from tests.tiers import mostly_long
 
 from unacorda.accounting import delta_interval, epsilon_interval
-from unacorda.accounting.amplification import blankets, responses
-from unacorda.accounting.amplification.blankets import delta_of_shuffled_reports
+from unacorda.accounting.amplification import shuffling
 from unacorda.accounting.amplification.events import delta_of_shuffled_event
-from unacorda.accounting.amplification.responses import (
+from unacorda.accounting.amplification.shuffling import (
     delta_of_shuffled_bits,
+    delta_of_shuffled_reports,
     delta_of_shuffled_response,
     lower_delta_of_shuffled_response,
 )
@@ -315,13 +315,13 @@ def test_compositions_with_other_noise() -> None:
 FAULTS: dict[str, tuple[float, Any, Any]] = {
     "a report leans half as much": (
         0.0501,
-        blankets._given,
-        lambda t, rho, epsilon, right=blankets._given, **more: right(t, rho / 2, epsilon, **more),
+        shuffling._given,
+        lambda t, rho, epsilon, right=shuffling._given, **more: right(t, rho / 2, epsilon, **more),
     ),
     "ranges end before their last dataset": (
         0.0502,
-        responses._delta_of_range,
-        lambda low, high, *rest, right=responses._delta_of_range: right(
+        shuffling._delta_of_range,
+        lambda low, high, *rest, right=shuffling._delta_of_range: right(
             low, max(low, high - 1), *rest
         ),
     ),

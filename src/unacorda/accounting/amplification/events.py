@@ -8,8 +8,8 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from unacorda.accounting.amplification.blankets import delta_of_shuffled_reports
-from unacorda.accounting.amplification.responses import (
+from unacorda.accounting.amplification.shuffling import (
+    delta_of_shuffled_reports,
     delta_of_shuffled_response,
     lower_delta_of_shuffled_response,
 )

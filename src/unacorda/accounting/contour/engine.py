@@ -12,7 +12,6 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from unacorda.accounting.contour import jumps, quadrature
-from unacorda.accounting.contour.closed import Factor
 from unacorda.accounting.contour.parts import parts_of
 from unacorda.accounting.contour.plan import (
     CumulantCurve,
@@ -23,6 +22,7 @@ from unacorda.accounting.contour.plan import (
     saddle_for_epsilon,
     whole_curve,
 )
+from unacorda.accounting.contour.tilts import Factor
 from unacorda.accounting.rules.base import Direction, rules_of
 from unacorda.privacy.enclosure import context, float_down, mpf
 from unacorda.privacy.estimates import Interval

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import log_ndtr
 
-from unacorda.accounting.contour.closed import Factor
 from unacorda.accounting.contour.plan import (
     CumulantCurve,
     abscissas,
@@ -35,7 +34,7 @@ from unacorda.accounting.contour.sampled_gaussian import (
     SampledGaussian,
     on_grid,
 )
-from unacorda.accounting.contour.series import UNIT, Floats
+from unacorda.accounting.contour.tilts import UNIT, Factor, Floats
 from unacorda.privacy.estimates import Interval
 
 _WIDTHS = (0.5, 0.25, 0.2)

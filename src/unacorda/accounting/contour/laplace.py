@@ -15,9 +15,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from unacorda.accounting.contour.atoms import Tilt, logarithm
-from unacorda.accounting.contour.closed import Factor
-from unacorda.accounting.contour.series import UNIT, Complexes, Floats, excess
+from unacorda.accounting.contour.tilts import (
+    UNIT,
+    Complexes,
+    Factor,
+    Floats,
+    Tilt,
+    excess,
+    logarithm,
+)
 
 # How small many different Laplace mechanisms make |phi| beyond the nodes, stretch by stretch.
 #

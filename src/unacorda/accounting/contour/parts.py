@@ -14,11 +14,17 @@ from typing import Any
 import numpy as np
 
 from unacorda.accounting.amplification.sampling import replaced_response
-from unacorda.accounting.contour.atoms import RatioAtoms
-from unacorda.accounting.contour.closed import Factor, FiniteLaw, GaussianSum, ThreePoint
 from unacorda.accounting.contour.laplace import LaplaceSum
 from unacorda.accounting.contour.sampled_gaussian import sampled_gaussian
-from unacorda.accounting.contour.series import UNIT, Floats
+from unacorda.accounting.contour.tilts import (
+    UNIT,
+    Factor,
+    FiniteLaw,
+    Floats,
+    GaussianSum,
+    RatioAtoms,
+    ThreePoint,
+)
 from unacorda.accounting.laws import Edged, Finite, Law, Normal, TooExtreme
 from unacorda.accounting.profiles.boxes import Box, box, choose, hull
 from unacorda.accounting.rules import base

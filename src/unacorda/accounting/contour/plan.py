@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unacorda.accounting.contour.closed import Factor, atoms_of
-from unacorda.accounting.contour.series import Floats, short
+from unacorda.accounting.contour.tilts import Factor, Floats, atoms_of, short
 
 _SMALLNESS = math.log(1e-12)
 _SPOILT = 1e-12

@@ -12,12 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from unacorda.accounting.contour.atoms import Tilt
-from unacorda.accounting.contour.closed import Factor, GaussianSum
 from unacorda.accounting.contour.laplace import LaplaceTilt
 from unacorda.accounting.contour.plan import Plan, log_kappa
 from unacorda.accounting.contour.sampled_gaussian import SampledGaussianTilt
-from unacorda.accounting.contour.series import UNIT, Floats
+from unacorda.accounting.contour.tilts import UNIT, Factor, Floats, GaussianSum, Tilt
 from unacorda.privacy.enclosure import context, float_down, float_up, mpf
 from unacorda.privacy.estimates import Interval
 

@@ -18,14 +18,17 @@ from typing import Any
 import numpy as np
 from scipy.special import log_ndtr
 
-from unacorda.accounting.contour.atoms import (
+from unacorda.accounting.contour.tilts import (
+    UNIT,
     AtomTilt,
+    Factor,
+    Floats,
     RatioAtoms,
+    log_sum,
     mean_excess,
+    short,
     tilt,
 )
-from unacorda.accounting.contour.closed import Factor
-from unacorda.accounting.contour.series import UNIT, Floats, log_sum, short
 
 SHARE_ERROR = 1e-14
 """log_ndtr(z) counts as right within (1 + z^2) times this, relative, its argument rounded."""

@@ -11,22 +11,23 @@ from fractions import Fraction
 
 import numpy as np
 
-from unacorda.accounting.amplification.blankets import CountLaw
 from unacorda.accounting.amplification.events import delta_of_shuffled_event
+from unacorda.accounting.amplification.shuffling import CountLaw
 from unacorda.accounting.contour import engine as contour
 from unacorda.accounting.contour.parts import flatten
 from unacorda.accounting.laws import Finite, TooExtreme
 from unacorda.accounting.pld.selection import selected
-from unacorda.accounting.pld.sources import atoms_of_pair, curve_of_atoms
-from unacorda.accounting.pld.stages import Part, curve_of_sum, three_points
-from unacorda.accounting.pld.tables import (
+from unacorda.accounting.pld.sources import (
     Profile,
+    atoms_of_pair,
     by_divergences,
+    curve_of_atoms,
     laid_below,
     laid_down,
     sampled_above,
     upper_of,
 )
+from unacorda.accounting.pld.stages import Part, curve_of_sum, three_points
 from unacorda.accounting.prices import checked_pure_epsilon, renyi
 from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.boxes import Array

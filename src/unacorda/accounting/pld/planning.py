@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 
 from unacorda.accounting.pld.convolution import Window
 from unacorda.accounting.pld.grid import law_above
-from unacorda.accounting.profiles.atoms import common_divisor
 from unacorda.accounting.profiles.boxes import Array
-from unacorda.accounting.profiles.curves import PrivacyProfile
+from unacorda.accounting.profiles.curves import PrivacyProfile, common_divisor
 
 LARGEST = 1 << 22
 """Nodes of the largest grid, of a part or of the window."""

@@ -14,17 +14,18 @@ import numpy as np
 
 from unacorda.accounting.laws import of_points
 from unacorda.accounting.pld.grid import law_below
-from unacorda.accounting.pld.sources import atoms_of_pair, curve_of_atoms, largest_pair
-from unacorda.accounting.pld.tables import (
+from unacorda.accounting.pld.sources import (
     Profile,
+    atoms_of_pair,
+    curve_of_atoms,
     end_of_losses,
     end_of_upper,
     laid_down,
+    largest_pair,
     upper_of,
 )
-from unacorda.accounting.profiles.atoms import minorant
 from unacorda.accounting.profiles.boxes import Array, Box, box
-from unacorda.accounting.profiles.curves import PrivacyProfile
+from unacorda.accounting.profiles.curves import PrivacyProfile, minorant
 from unacorda.accounting.profiles.noises import finite
 from unacorda.accounting.selection import log_mean_of_tries, log_rest_of_cap
 from unacorda.checks import exact

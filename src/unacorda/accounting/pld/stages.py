@@ -27,9 +27,8 @@ from unacorda.accounting.pld.convolution import (
 from unacorda.accounting.pld.grid import Law, law_above, law_below, lies_on
 from unacorda.accounting.pld.planning import Leaf, Rough, Sketch, Stage, plan, sketch, views
 from unacorda.accounting.pld.sources import curve_of_atoms
-from unacorda.accounting.profiles.atoms import DiscreteLoss
 from unacorda.accounting.profiles.boxes import Array, Box
-from unacorda.accounting.profiles.curves import PrivacyProfile, nothing
+from unacorda.accounting.profiles.curves import DiscreteLoss, PrivacyProfile, nothing
 
 _RARE = 1e-5
 """The part of a delta that may come from losses that were spread farther than is looked at."""

@@ -12,9 +12,8 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from unacorda.accounting.profiles.atoms import DiscreteLoss
 from unacorda.accounting.profiles.boxes import Array, Box, box, choose, hull
-from unacorda.accounting.profiles.curves import PrivacyProfile
+from unacorda.accounting.profiles.curves import DiscreteLoss, PrivacyProfile
 
 _FAR = -1e5
 _U = 2.0**-53

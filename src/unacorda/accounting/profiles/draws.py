@@ -18,9 +18,8 @@ import numpy as np
 from unacorda.accounting.amplification import sampling
 from unacorda.accounting.pld.sources import curve_of_atoms
 from unacorda.accounting.profiles.amplified import turned
-from unacorda.accounting.profiles.atoms import DiscreteLoss
 from unacorda.accounting.profiles.boxes import Array, Box, box
-from unacorda.accounting.profiles.curves import PrivacyProfile, between, nothing
+from unacorda.accounting.profiles.curves import DiscreteLoss, PrivacyProfile, between, nothing
 from unacorda.accounting.profiles.noises import boxed
 from unacorda.checks import exact
 from unacorda.extras import later

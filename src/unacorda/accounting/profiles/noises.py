@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from unacorda.accounting.laws import Edged, Finite, Law, MixedNormal, Normal, of_points
-from unacorda.accounting.profiles.atoms import common_divisor
 from unacorda.accounting.profiles.boxes import Array, Box, box
 from unacorda.accounting.profiles.curves import (
     PrivacyProfile,
     between,
+    common_divisor,
     gaussian,
     gaussian_profile,
     nothing,
