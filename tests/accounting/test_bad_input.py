@@ -16,8 +16,8 @@ from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda import accounting
+from unacorda.accounting.accountant import true_positive_rate
 from unacorda.accounting.calibration import TruePositiveRate
-from unacorda.accounting.detection import true_positive_rate
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.privacy.events import (
     EVENT_KINDS,

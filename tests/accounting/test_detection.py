@@ -14,8 +14,7 @@ import pytest
 from scipy.stats import norm
 from tests.tiers import mostly_slow
 
-from unacorda.accounting.accountant import priced
-from unacorda.accounting.detection import true_positive_rate
+from unacorda.accounting.accountant import priced, true_positive_rate
 from unacorda.accounting.explanation import explain
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.privacy.estimates import Interval

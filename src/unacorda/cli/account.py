@@ -290,8 +290,7 @@ def _proved(
     measure: str, at: Mapping[str, Fraction], event: Event, neighbors: Neighbors
 ) -> dict[str, Any]:
     """The fields of an answer; UnsupportedEvent where no theorem gives one."""
-    from unacorda.accounting.accountant import priced
-    from unacorda.accounting.detection import true_positive_rate
+    from unacorda.accounting.accountant import priced, true_positive_rate
     from unacorda.accounting.prices import renyi
 
     match measure:
