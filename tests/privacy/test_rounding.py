@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.cases import in_subtests
 
-from unacorda.privacy.enclosure import boundary, context, float_down, float_up, mpf, near, sum_up
+from unacorda.numerics import boundary, near
+from unacorda.privacy.enclosure import context, float_down, float_up, mpf, sum_up
 from unacorda.privacy.rounding import (
     grid_down,
     grid_sum_up,

@@ -35,6 +35,7 @@ from unacorda.accounting.prices import gdp_price, pure_epsilon
 from unacorda.accounting.rules.base import dominated, dominating, leaves, only_gaussian, rules_of
 from unacorda.checks import Number, demand, exact
 from unacorda.errors import InvalidParameter, UnsupportedEvent
+from unacorda.numerics import bisect
 from unacorda.privacy.enclosure import float_down, float_up, mpf
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.events import Event, Shuffled
@@ -478,10 +479,8 @@ def _end_of_fall(delta: Callable[[Fraction], float], largest: float, level: floa
     low = largest
     while low > _SMALL and delta(Fraction(low)) <= level:
         low, largest = low / 2, low
-    for _ in range(7):
-        middle = (low + largest) / 2
-        low, largest = (low, middle) if delta(Fraction(middle)) <= level else (middle, largest)
-    return largest
+    _, found = bisect(lambda at: delta(Fraction(at)) <= level, low, largest, rounds=7)
+    return found
 
 
 _NARROW_RATE = 1e-3

@@ -27,6 +27,7 @@ from unacorda.checks import Number, demand, exact, positive
 from unacorda.deadlines import check_deadline
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.extras import later
+from unacorda.numerics import golden_section
 from unacorda.privacy.conversions import gdp_from_pure
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP, share
@@ -671,21 +672,5 @@ def _true_positive_rate(event: Event, target: TruePositiveRate, neighbors: Neigh
 
     low = math.log((1 - share) / (1 - rate)) if share < 1 else -_STEEPEST
     high = math.log(share / rate) if rate > 0 else _STEEPEST
-    _descend(bound, max(low, -_STEEPEST), min(high, _STEEPEST))
+    golden_section(bound, max(low, -_STEEPEST), min(high, _STEEPEST), rounds=24)
     return TradeoffCurve.of_profile(points).true_positive_rate(fpr=fpr)
-
-
-def _descend(value: Callable[[float], float], low: float, high: float) -> None:
-    """Evaluate a unimodal function at about 25 places that close in on its least value."""
-    ratio = (math.sqrt(5) - 1) / 2
-    left, right = high - ratio * (high - low), low + ratio * (high - low)
-    at_left, at_right = value(left), value(right)
-    for _ in range(24):
-        if at_left <= at_right:
-            high, right, at_right = right, left, at_left
-            left = high - ratio * (high - low)
-            at_left = value(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + ratio * (high - low)
-            at_right = value(right)

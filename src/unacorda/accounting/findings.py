@@ -29,6 +29,7 @@ from unacorda.accounting.profiles.boxes import Array
 from unacorda.accounting.profiles.curves import PrivacyProfile
 from unacorda.accounting.rules import base
 from unacorda.errors import InternalError, InvalidParameter, UnsupportedEvent
+from unacorda.numerics import golden_section
 from unacorda.privacy import conversions
 from unacorda.privacy.conversions.group import approx_dp_of_group
 from unacorda.privacy.enclosure import context, float_down, mpf
@@ -444,15 +445,7 @@ def _best(value: Callable[[Fraction], float]) -> dict[float, float]:
             break
     low = math.log(_COARSE_ORDERS[max(best - 1, 0)])
     high = math.log(_COARSE_ORDERS[min(best + 1, len(_COARSE_ORDERS) - 1)])
-    ratio = (math.sqrt(5) - 1) / 2
-    inner, outer = high - ratio * (high - low), low + ratio * (high - low)
-    for _ in range(_FINE_ORDERS):
-        if at(_order(inner)) <= at(_order(outer)):
-            high, outer = outer, inner
-            inner = high - ratio * (high - low)
-        else:
-            low, inner = inner, outer
-            outer = low + ratio * (high - low)
+    golden_section(lambda place: at(_order(place)), low, high, rounds=_FINE_ORDERS - 1)
     return found
 
 

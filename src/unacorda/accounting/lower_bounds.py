@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 from unacorda.checks import Number, exact
+from unacorda.numerics import least_whole
 from unacorda.privacy.conversions.arguments import non_negative, share, whole
 from unacorda.privacy.enclosure import context, float_down, mpf
 
@@ -148,15 +149,11 @@ def _least_of_count(n: int, x: Any, delta: Any) -> float:
 def _least_of_histogram(d: int, n: int, x: Any, delta: Any) -> float:
     mp = context()
 
-    def confused(s: int) -> bool:
+    def distinct(s: int) -> bool:
         kept = mp.exp(-x * s) * (1 - 2 * _delta_of_rows(s, x, delta))
-        return float_down((d - 1) * kept) >= 1 if d > 1 else False
+        return s > n or float_down((d - 1) * kept) < 1
 
-    low, high = 0, n + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if confused(middle) else (low, middle)
-    return min(low, _LARGEST) / 2
+    return min(least_whole(distinct, start=1) - 1, _LARGEST) / 2
 
 
 def _delta_of_rows(s: int, x: Any, delta: Any) -> Any:

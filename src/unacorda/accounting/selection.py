@@ -18,6 +18,7 @@ from typing import Any, Final
 from unacorda import checks
 from unacorda.checks import exact
 from unacorda.errors import InvalidParameter
+from unacorda.numerics import bisect
 from unacorda.privacy import conversions
 from unacorda.privacy.conversions.arguments import Real
 from unacorda.privacy.enclosure import context, float_up, mpf, sum_up
@@ -60,12 +61,11 @@ def stop_of(*, shape: float, tries: float) -> float:
     checks.demand(eta > -1, "shape", shape, expected="a number above -1")
     if not 1 <= checks.finite(tries=tries) <= _MOST_TRIES:
         raise InvalidParameter("tries", tries, expected="a number from 1 to a million")
-    low, high, wanted = -60.0, 0.0, math.log(tries)  # of log gamma
-    for _ in range(60):
-        middle = (low + high) / 2
-        more = log_mean_tries(shape=eta, stop=math.exp(middle)) > wanted
-        low, high = (middle, high) if more else (low, middle)
-    stop = float(f"{math.exp(high):.6g}")
+    wanted = math.log(tries)
+    _, log_stop = bisect(
+        lambda at: log_mean_tries(shape=eta, stop=math.exp(at)) <= wanted, -60.0, 0.0, rounds=60
+    )
+    stop = float(f"{math.exp(log_stop):.6g}")
     if not 0 < stop <= 1 or log_mean_tries(shape=eta, stop=stop) < wanted + math.log(0.99):
         raise InvalidParameter(
             "tries", tries, expected=f"fewer: a law of shape {shape} has no such mean here"

@@ -17,6 +17,7 @@ import numpy as np
 from scipy import special
 
 from unacorda.audit.binomials import at_least
+from unacorda.numerics import bisect
 
 _DEVIATIONS = 12.0
 _ROUNDED = 1 + 1e-9
@@ -84,10 +85,4 @@ def largest_rejected(p_value: Callable[[float], float], *, error: float, steps: 
         low, high = high, 2 * high
         if high > _MOST:
             return low
-    for _ in range(steps):
-        middle = (low + high) / 2
-        if p_value(middle) <= error:
-            low = middle
-        else:
-            high = middle
-    return low
+    return bisect(lambda value: p_value(value) > error, low, high, rounds=steps)[0]

@@ -18,6 +18,7 @@ import numpy as np
 from scipy import optimize, special, stats
 
 from unacorda.audit.binomials import rate_above, rate_below
+from unacorda.numerics import bisect
 from unacorda.privacy.guarantees import GDP, ApproxDP, PureDP
 
 BASE: Final = 40_000
@@ -102,16 +103,13 @@ def mass_seen(claim: Claim, samples: int, *, confidence: float) -> float | None:
     """The least detectable probability of an output that the other input never has."""
     best = None
     for epsilon, delta in points(claim):
-        low, high = 0.0, 1.0
         is_seen = functools.partial(
             seen, q=0.0, samples=samples, epsilon=epsilon, delta=delta, confidence=confidence
         )
-        if not is_seen(high):
+        if not is_seen(1.0):
             continue
-        for _ in range(_STEPS):
-            middle = (low + high) / 2
-            low, high = (low, middle) if is_seen(middle) else (middle, high)
-        best = high if best is None else min(best, high)
+        _, mass = bisect(is_seen, 0.0, 1.0, rounds=_STEPS)
+        best = mass if best is None else min(best, mass)
     return best
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from unacorda import checks
+from unacorda.numerics import bisect
 
 
 class Interval(NamedTuple):
@@ -118,16 +119,14 @@ class Estimate:
         scale = self.privacy_error / math.sqrt(2)
         if self.sampling_error == 0:
             return -scale * math.log(2 * tail)
-        low, high = 0.0, self.standard_error
-        while _tail_of_sum(high, self.sampling_error, scale) > tail:
-            high *= 2
-        for _ in range(80):
-            middle = (low + high) / 2
-            if _tail_of_sum(middle, self.sampling_error, scale) > tail:
-                low = middle
-            else:
-                high = middle
-        return high
+
+        def enough(half: float) -> bool:
+            return _tail_of_sum(half, self.sampling_error, scale) <= tail
+
+        most = self.standard_error
+        while not enough(most):
+            most *= 2
+        return bisect(enough, 0.0, most, rounds=80)[1]
 
 
 def _tail_of_sum(t: float, sigma: float, scale: float) -> float:

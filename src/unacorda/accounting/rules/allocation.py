@@ -38,6 +38,7 @@ from unacorda.accounting.rules.composition import squared_mu
 from unacorda.accounting.rules.sampling import renyi_of_replaced
 from unacorda.errors import UnsupportedEvent
 from unacorda.extras import later
+from unacorda.numerics import bisect
 from unacorda.privacy.conversions.arguments import Real
 from unacorda.privacy.enclosure import context, float_up, mpf
 from unacorda.privacy.events import Event, Gaussian, RandomAllocation, compose
@@ -292,13 +293,11 @@ class LaplaceTransform:
 
 def _places(curve: PrivacyProfile) -> Array:
     """Places of X from 0 on, closer together where it is near 1 for mild noise."""
-    low, high = 0.0, 300.0
     limit = 1e-13 + 1.01 * float(curve.infinity)
-    for _ in range(40):
-        middle = (low + high) / 2
-        above = float(curve(box(np.asarray(middle))).upper) > limit
-        low, high = (middle, high) if above else (low, middle)
-    reach = max(high, 1e-6)
+    _, end = bisect(
+        lambda at: float(curve(box(np.asarray(at))).upper) <= limit, 0.0, 300.0, rounds=40
+    )
+    reach = max(end, 1e-6)
     places: Array = np.concatenate(([0.0], np.exp(np.linspace(-2 * reach, reach, _PLACES))))
     return places
 

@@ -26,6 +26,7 @@ from unacorda.inference.hypothesis_tests.results import Alternative, check_alter
 from unacorda.inference.records import Floats, column
 from unacorda.mechanisms.additive.integer import DiscreteLaplace
 from unacorda.mechanisms.additive.real import Gaussian
+from unacorda.numerics import bisect
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.guarantees import Guarantee, PureDP
 
@@ -124,15 +125,12 @@ class BinomialTest:
 
     def _where(self, chance: float) -> float:
         """The share at which P(X + N >= count) is this: by halving, to 2^-40."""
-        low, high = 0.0, 1.0
-        if self._above(low) >= chance:
+        if self._above(0.0) >= chance:
             return 0.0
-        if self._above(high) <= chance:
+        if self._above(1.0) <= chance:
             return 1.0
-        for _ in range(40):
-            middle = (low + high) / 2
-            low, high = (middle, high) if self._above(middle) < chance else (low, middle)
-        return (low + high) / 2
+        ends = bisect(lambda share: self._above(share) >= chance, 0.0, 1.0, rounds=40)
+        return sum(ends) / 2
 
 
 def binomial_test(
@@ -244,12 +242,14 @@ def binomial_power(
 
     def beyond(chance: float) -> float:
         """The count that the null exceeds with this chance."""
-        low, high = -64.0 * people - 1e6, 64.0 * people + 1e6
-        for _ in range(90):
-            middle = (low + high) / 2
-            exceeds = test(middle).p_value(null, alternative="greater")
-            low, high = (middle, high) if exceeds > chance else (low, middle)
-        return high
+        most = 64.0 * people + 1e6
+        _, found = bisect(
+            lambda count: test(count).p_value(null, alternative="greater") <= chance,
+            -most,
+            most,
+            rounds=90,
+        )
+        return found
 
     power = 0.0
     one_side = level if alternative != "two-sided" else level / 2

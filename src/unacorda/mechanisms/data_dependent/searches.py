@@ -44,7 +44,6 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -57,6 +56,7 @@ from unacorda.bits import RandomBits
 from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
 from unacorda.mechanisms.sparse_vector.streams import first_above
 from unacorda.mechanisms.sparse_vector.threshold import SparseVector
+from unacorda.numerics import least_whole
 from unacorda.privacy import events
 
 Integers: TypeAlias = NDArray[np.int64]
@@ -161,18 +161,6 @@ class AboveThresholdSearch:
         a, b = 1 / comparison.threshold_scale, 1 / comparison.query_scale
         # e^-2000 is 0 among floats: a larger rate changes nothing, and may be too large for one
         return -comparison.level, float(min(Fraction(a), _STEEP)), float(min(Fraction(b), _STEEP))
-
-
-def least_whole(holds: Callable[[int], bool]) -> int:
-    """The least whole number, 0 or above, from which a condition holds."""
-    high = 1
-    while not holds(high):
-        high *= 2
-    low = -1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
 
 
 def _both(k: int, a: float, b: float, numerator: float | None = None) -> float:

@@ -42,10 +42,10 @@ from unacorda.mechanisms.data_dependent.searches import (
     NoisyBinarySearch,
     Solver,
     halves_of,
-    least_whole,
 )
 from unacorda.mechanisms.noise.error_bounds import confident
 from unacorda.mechanisms.protocol import PureCalibrated
+from unacorda.numerics import least_whole
 from unacorda.privacy import events
 from unacorda.privacy.events import fields
 from unacorda.privacy.neighbors import AddRemove, Neighbors, check_added_or_replaced

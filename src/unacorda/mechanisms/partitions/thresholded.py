@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -35,6 +35,7 @@ from unacorda.mechanisms.parameters import (
     whole,
 )
 from unacorda.mechanisms.partitions.selection import Key, counted, in_order, unzipped
+from unacorda.numerics import least_whole
 from unacorda.privacy import events
 from unacorda.privacy.enclosure import context, mpf
 from unacorda.privacy.events.fields import keep
@@ -199,7 +200,7 @@ class ThresholdedLaplace(ThresholdedNoise):
                 linf_sensitivity=step,
             )
 
-        return at(_least(lambda threshold: at(threshold).delta <= delta, step))
+        return at(least_whole(lambda threshold: at(threshold).delta <= delta, start=step))
 
     @property
     def event(self) -> events.Event:
@@ -312,10 +313,12 @@ class ThresholdedGaussian(ThresholdedNoise):
                 epsilon=None if epsilon is None else readable(epsilon),
             )
 
-        shown = _least(lambda t: _gaussian_delta(sigma, t, keys, step, epsilon=None) <= delta, step)
+        shown = least_whole(
+            lambda t: _gaussian_delta(sigma, t, keys, step, epsilon=None) <= delta, start=step
+        )
         if epsilon is None:
             return at(shown)
-        return at(_least(lambda threshold: at(threshold).delta(epsilon) <= delta, shown))
+        return at(least_whole(lambda threshold: at(threshold).delta(epsilon) <= delta, start=shown))
 
     @property
     def event(self) -> events.Event:
@@ -390,18 +393,6 @@ def _with_delta(guarantee: ApproxDP) -> tuple[Fraction, Fraction]:
     epsilon = some_of(guarantee, ApproxDP).epsilon
     positive("delta", guarantee.delta)
     return epsilon, guarantee.delta
-
-
-def _least(holds: Callable[[int], bool], start: int) -> int:
-    """The least whole number from ``start`` on for which a rising condition holds."""
-    step = 1
-    while not holds(start + step):
-        step *= 2
-    low, high = start, start + step
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle + 1, high)
-    return low
 
 
 @lru_cache(maxsize=256)

@@ -28,7 +28,8 @@ from unacorda.checks import Number
 from unacorda.elements import Exact
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise.error_bounds import confident
-from unacorda.privacy.enclosure import boundary, context, float_up, mpf
+from unacorda.numerics import boundary
+from unacorda.privacy.enclosure import context, float_up, mpf
 
 Real: TypeAlias = float | Fraction
 Noise: TypeAlias = Literal["gumbel", "exponential"]

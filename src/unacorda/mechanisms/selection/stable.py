@@ -60,6 +60,7 @@ from unacorda.mechanisms.noise.error_bounds import confident
 from unacorda.mechanisms.partitions.selection import PartitionSelection
 from unacorda.mechanisms.protocol import ApproxCalibrated
 from unacorda.mechanisms.selection.scores import Real, check_selection, exact_score, one_row
+from unacorda.numerics import least_whole
 from unacorda.privacy import events
 from unacorda.privacy.rounding import float_above
 
@@ -201,11 +202,9 @@ class StableSelection(ApproxCalibrated):
         30.0
         """
         wanted, rule = confident(confidence), self.rule
-        low, high = 1, max(rule.sure_from, 1)
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (low, middle) if rule.probability(middle) >= wanted else (middle + 1, high)
-        return float_above((low - 1) * self._step())
+        most = rule.sure_from
+        first = least_whole(lambda lead: rule.probability(min(lead, most)) >= wanted, start=1)
+        return float_above((first - 1) * self._step())
 
     def _level(self, gap: Fraction) -> int:
         return max(ceil(gap / self._step()), 1)

@@ -42,6 +42,7 @@ from unacorda.mechanisms.parameters import (
     whole,
 )
 from unacorda.mechanisms.protocol import PerNumberCalibrated
+from unacorda.numerics import bisect
 from unacorda.privacy import events
 from unacorda.privacy.enclosure import context, mpf
 from unacorda.privacy.events.fields import keep
@@ -455,9 +456,7 @@ def least_scale(epsilon: Fraction, *, moved: int, length: int) -> Fraction:
         return moved * rate + mp.log(centre / -mp.expm1(-rate * (length + 1)))
 
     low, high = mpf(epsilon) / (2 * moved + 1), mpf(epsilon) / moved
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if loss(middle) <= goal else (low, middle)
+    low, _ = bisect(lambda rate: loss(rate) > goal, low, high, rounds=100)
     return checks.exact("scale", decimal_up(1 / low))
 
 

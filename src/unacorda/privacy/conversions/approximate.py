@@ -14,6 +14,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Final
 
+from unacorda.numerics import bisect, boundary, golden_section, near
 from unacorda.privacy.conversions.arguments import Real, cached, non_negative, share
 from unacorda.privacy.conversions.renyi import (
     approx_dp_delta_from_renyi,
@@ -21,16 +22,7 @@ from unacorda.privacy.conversions.renyi import (
     log_least,
     renyi_from_approx_dp,
 )
-from unacorda.privacy.enclosure import (
-    BITS,
-    boundary,
-    context,
-    float_down,
-    float_up,
-    mpf,
-    near,
-    sum_up,
-)
+from unacorda.privacy.enclosure import BITS, context, float_down, float_up, mpf, sum_up
 
 # The order of Renyi divergence by which zCDP says most about one (epsilon, delta).
 #
@@ -43,7 +35,6 @@ GAINS: Final = 1e-4
 
 _ROUNDS: Final = 3
 _NARROW: Final = 1e-7
-_GOLDEN: Final = (math.sqrt(5) - 1) / 2
 
 
 def best_rho(epsilon: Real, delta: Real) -> float:
@@ -85,19 +76,7 @@ def _order(epsilon: float, log_delta: float) -> float:
         rest = math.exp(log_rest)
         return (epsilon + log_least(epsilon, log_delta, 1 + rest) / rest) / (1 + rest)
 
-    low, high = -9.0, 12.0
-    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-    at_left, at_right = rho(left), rho(right)
-    while high - low > 1e-5:
-        if at_left > at_right:
-            high, right, at_right = right, left, at_left
-            left = high - _GOLDEN * (high - low)
-            at_left = rho(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + _GOLDEN * (high - low)
-            at_right = rho(right)
-    return 1 + math.exp((low + high) / 2)
+    return 1 + math.exp(golden_section(lambda at: -rho(at), -9.0, 12.0, rounds=31))
 
 
 _LEAST = 5e-324
@@ -265,11 +244,7 @@ def _delta_from_zcdp(rho: Real, epsilon: Real) -> float:
 
 def _increasing_root(value: Callable[[float], float]) -> float:
     """Where an increasing function of a positive number changes sign, by bisection."""
-    low, high = -300.0, 300.0
-    for _ in range(64):
-        middle = (low + high) / 2
-        low, high = (low, middle) if value(math.exp(middle)) > 0 else (middle, high)
-    return math.exp(low)
+    return math.exp(bisect(lambda at: value(math.exp(at)) > 0, -300.0, 300.0, rounds=64)[0])
 
 
 # ----------------------------------------------------------------------------------- Gaussian

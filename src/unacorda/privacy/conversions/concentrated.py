@@ -8,8 +8,9 @@ import math
 from fractions import Fraction
 from typing import Any
 
+from unacorda.numerics import boundary, near
 from unacorda.privacy.conversions.arguments import Real, cached, non_negative, order, share
-from unacorda.privacy.enclosure import boundary, context, float_down, float_up, mpf, near
+from unacorda.privacy.enclosure import context, float_down, float_up, mpf
 from unacorda.privacy.rounding import root_down
 
 

@@ -8,8 +8,9 @@ import math
 from fractions import Fraction
 from typing import Any
 
+from unacorda.numerics import bisect, boundary, near
 from unacorda.privacy.conversions.arguments import Real, cached, non_negative, order, share
-from unacorda.privacy.enclosure import boundary, context, float_down, float_up, mpf, near, sum_up
+from unacorda.privacy.enclosure import context, float_down, float_up, mpf, sum_up
 
 # From one Renyi divergence to (epsilon, delta): the optimal conversion, and a quick closed one.
 #
@@ -41,14 +42,12 @@ def approx_dp_from_renyi(epsilon: Real, *, alpha: Real, delta: Real) -> float:
     if _keeps(0.0, spent, part, a):
         return 0.0
     log_delta, height = math.log(part), float(spent)
-    low, high = 0.0, closed
-    for _ in range(60):  # in floats: only a guess
-        middle = 0.5 * (low + high)
-        kept = middle + log_least(middle, log_delta, float(a)) / float(a - 1) >= height
-        low, high = (low, middle) if kept else (middle, high)
-        if high - low <= 1e-15 * high:
-            break
-    found = boundary(lambda x: _keeps(x, spent, part, a), guess=max(high, 1e-300))[1]
+
+    def about(place: float) -> bool:
+        return place + log_least(place, log_delta, float(a)) / float(a - 1) >= height
+
+    guess = bisect(about, 0.0, closed, rounds=55)[1]
+    found = boundary(lambda x: _keeps(x, spent, part, a), guess=max(guess, 1e-300))[1]
     return min(found, closed)
 
 
@@ -66,15 +65,13 @@ def approx_dp_delta_from_renyi(renyi_epsilon: Real, *, alpha: Real, epsilon: Rea
         return closed
     spent, at, a = Fraction(renyi_epsilon), Fraction(epsilon), Fraction(alpha)
     height, place = float(spent), float(at)
-    low, high = -700.0, math.log(closed)
-    for _ in range(60):  # in floats: only a guess
-        middle = 0.5 * (low + high)
-        kept = place + log_least(place, middle, float(a)) / float(a - 1) >= height
-        low, high = (low, middle) if kept else (middle, high)
-        if high - low <= 1e-15:
-            break
+
+    def about(log_delta: float) -> bool:
+        return place + log_least(place, log_delta, float(a)) / float(a - 1) >= height
+
+    guess = bisect(about, -700.0, math.log(closed), rounds=60)[1]
     found = boundary(
-        lambda x: x >= closed or _keeps(at, spent, Fraction(x), a), guess=math.exp(high)
+        lambda x: x >= closed or _keeps(at, spent, Fraction(x), a), guess=math.exp(guess)
     )[1]
     return min(found, closed)
 
@@ -183,12 +180,12 @@ def _place(epsilon: float, log_delta: float, alpha: float) -> float:
     low, high = math.log(alpha - 1) + log_delta, math.log1p(-delta) if delta < 1 else -700.0
     if low >= high:
         return math.exp(high)
-    for _ in range(55):
-        middle = 0.5 * (low + high)
-        x = math.exp(middle)
-        falling = _slope_sign(x, log_delta, _log_bound(epsilon, x), alpha) < 0
-        low, high = (middle, high) if falling else (low, middle)
-    return math.exp(0.5 * (low + high))
+
+    def rising(log_x: float) -> bool:
+        x = math.exp(log_x)
+        return _slope_sign(x, log_delta, _log_bound(epsilon, x), alpha) >= 0
+
+    return math.exp(sum(bisect(rising, low, high, rounds=55)) / 2)
 
 
 def log_least(epsilon: float, log_delta: float, alpha: float) -> float:

@@ -49,10 +49,11 @@ from unacorda import checks
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.data_dependent.searches import AboveThresholdSearch, least_whole
+from unacorda.mechanisms.data_dependent.searches import AboveThresholdSearch
 from unacorda.mechanisms.partitions.selection import PartitionSelection
 from unacorda.mechanisms.partitions.thresholded import ThresholdedGaussian
 from unacorda.mechanisms.selection.exponential import Exponential
+from unacorda.numerics import least_whole
 from unacorda.privacy import events
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP, bounded_range_within
