@@ -80,7 +80,7 @@ RETURNED = {
     "unacorda.mechanisms.sparse_vector.streams.ThresholdStream": "left stopped ask ask_with_gap",
     "unacorda.mechanisms.sparse_vector.streams.NumericStream": "left stopped ask",
     "unacorda.mechanisms.selection.tree.TreeTrace": "",
-    "unacorda.mechanisms.data_dependent.checking.SensitivityCheck": "",
+    "unacorda.mechanisms.data_dependent.sensitivities.SensitivityCheck": "",
     "unacorda.mechanisms.data_dependent.shifted_inverse.Underestimate": "",
     "unacorda.mechanisms.data_dependent.found_clipping.ClippedSum": "",
     "unacorda.mechanisms.local.frequencies.Frequencies": (

@@ -438,7 +438,7 @@ READS = {"asarray", "array", "asanyarray", "fromiter", "ascontiguousarray", "atl
 ALLOWED = {
     "mechanisms/shaped/vectors.py": "a covariance and bounds of moves, public",
     "mechanisms/noise/rounding.py": "steps that are released, and floats that the reader has read",
-    "mechanisms/data_dependent/checking.py": "losses of made-up records",
+    "mechanisms/data_dependent/sensitivities.py": "losses of made-up records",
     "audit/learned.py": "outputs of the mechanism that is audited",
     "inference/transformers.py": "scores, which are no release",
     "inference/regression/results.py": "public labels of classes",

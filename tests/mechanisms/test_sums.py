@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.contributions.sums import (
+from unacorda.mechanisms.contributions import (
     fixed_point_bounds,
     fixed_point_sensitivity,
     fixed_point_sum,

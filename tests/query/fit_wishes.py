@@ -13,7 +13,7 @@ from tests.support.seams import FitScan, Query, rows_of
 
 import unacorda
 from unacorda import GDP
-from unacorda.mechanisms.contributions.sums import SumRequest
+from unacorda.mechanisms.contributions import SumRequest
 
 __all__ = ["COLUMNS", "WISHES", "Wished", "exact"]
 

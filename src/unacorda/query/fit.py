@@ -35,7 +35,7 @@ from unacorda.bits import RandomBits
 from unacorda.checks import demand
 from unacorda.errors import InvalidParameter, UnsafeExpression
 from unacorda.mechanisms.additive.real import Gaussian
-from unacorda.mechanisms.contributions.sums import SumRequest
+from unacorda.mechanisms.contributions import SumRequest
 from unacorda.privacy.guarantees import GDP, Guarantee
 from unacorda.query.aggregates.base import expression_of
 from unacorda.query.aggregates.linear import VectorSum

@@ -24,13 +24,13 @@ from unacorda.mechanisms.data_dependent import (
     Median,
     Sum,
 )
-from unacorda.mechanisms.data_dependent.checking import check_sensitivity
 from unacorda.mechanisms.data_dependent.removal import (
     geometric_grid,
     least_value,
     removal_losses,
     rising,
 )
+from unacorda.mechanisms.data_dependent.sensitivities import check_sensitivity
 
 Data = tuple[float, ...]
 

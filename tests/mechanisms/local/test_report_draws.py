@@ -19,8 +19,8 @@ from tests.support.cases import in_subtests
 
 from unacorda.bits import ScriptedBits, SeededBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.local import chances
-from unacorda.mechanisms.local.chances import Kary, below, biased_bytes, exp_down, kary
+from unacorda.mechanisms.local import reports
+from unacorda.mechanisms.local.reports import Kary, below, biased_bytes, exp_down, kary
 
 EPSILONS = ["1e-3", "0.01", "0.1", "1/3", "1", "1.0986122886681098", "2.5", "8", "20", "40", "60"]
 ONES = WHOLE - 1
@@ -127,7 +127,7 @@ def test_a_lane_is_1_exactly_below_the_threshold(threshold: int, size: int) -> N
 @pytest.mark.parametrize("threshold", [0x5A5A5A5A5A5A5A5A, 1, ONES, 0xF0F0000000000001])
 def test_lanes_replay_one_by_one(threshold: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bits that mostly agree with the threshold, so that lanes are decided early and late."""
-    monkeypatch.setattr(chances, "_FEW", 0)
+    monkeypatch.setattr(reports, "_FEW", 0)
     size, script, generator = 40, [], np.random.default_rng(3)
     for place in [*range(63, -1, -1)] * 2:
         for _ in range(size):
@@ -143,7 +143,7 @@ def test_lanes_replay_one_by_one(threshold: int, monkeypatch: pytest.MonkeyPatch
         goal = threshold >> place & 1
         for index, lanes in enumerate(undecided):
             # Words without undecided lanes take no more bits, after the first few.
-            if lanes or 63 - place <= chances._TOGETHER:
+            if lanes or 63 - place <= reports._TOGETHER:
                 word = next(words)
                 differing = {lane for lane in lanes if word >> lane & 1 != goal}
                 lanes.difference_update(differing)
@@ -157,7 +157,7 @@ def test_lanes_replay_one_by_one(threshold: int, monkeypatch: pytest.MonkeyPatch
 def test_biased_bits_have_their_rate_and_are_independent(
     few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chances, "_FEW", few)
+    monkeypatch.setattr(reports, "_FEW", few)
     chance = Fraction(1, 5)
     drawn = biased_bytes(math.ceil(WHOLE * chance), size=250_000, bits=SeededBits(4))
     ones = np.unpackbits(drawn).reshape(-1, 8)

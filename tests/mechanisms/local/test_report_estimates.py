@@ -24,9 +24,9 @@ from tests.tiers import mostly_slow
 
 from unacorda.bits import SeededBits
 from unacorda.mechanisms.local.categories import RandomizedResponse, SubsetSelection, UnaryEncoding
-from unacorda.mechanisms.local.chances import Support
 from unacorda.mechanisms.local.frequencies import Frequencies, FrequencyOracle
 from unacorda.mechanisms.local.hashing import HadamardResponse, LocalHashing
+from unacorda.mechanisms.local.reports import Support
 
 CASES = [(2, "1"), (3, "1/10"), (5, "1"), (6, "3"), (7, "6")]
 

@@ -28,8 +28,8 @@ from tests.support.cases import in_subtests
 
 from unacorda import ReplaceOne, accounting, checks
 from unacorda.mechanisms.local.categories import RandomizedResponse, SubsetSelection, UnaryEncoding
-from unacorda.mechanisms.local.chances import pair_event
 from unacorda.mechanisms.local.hashing import HadamardResponse, LocalHashing
+from unacorda.mechanisms.local.reports import pair_event
 from unacorda.privacy import events
 
 EPSILONS = ["1e-3", "0.1", "1/3", "1", "1.0986122886681098", "3", "8", "20", "40", "1000"]

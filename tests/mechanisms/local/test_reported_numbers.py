@@ -24,7 +24,7 @@ from tests.tiers import mostly_slow
 
 from unacorda import ReplaceOne, accounting
 from unacorda.bits import ScriptedBits, SeededBits
-from unacorda.mechanisms.local import arguments, means
+from unacorda.mechanisms.local import means, reports
 from unacorda.mechanisms.local.means import Duchi, Hybrid, MeanOracle, Piecewise
 from unacorda.privacy import events
 
@@ -248,8 +248,8 @@ def test_known_variances() -> None:
 @pytest.mark.parametrize("x", [0.1, 1 / 3, 0.999999, 5e-10, 0.0, 1.0])
 def test_values_move_by_at_most_two_to_the_minus_thirty(x: float) -> None:
     for lower, upper in ((0.0, 1.0), (1e5, 1e5 + 1)):
-        ends = arguments.value_bounds(lower, upper)
-        (place,), _ = arguments.grid_places(lower + x, ends=ends, last=means.STEPS)
+        ends = reports.value_bounds(lower, upper)
+        (place,), _ = reports.grid_places(lower + x, ends=ends, last=means.STEPS)
         value = Fraction(lower + x)
         rounded = ends.lower + ends.width * Fraction(int(place), means.STEPS)
         assert abs(rounded - value) <= ends.width / 2**30

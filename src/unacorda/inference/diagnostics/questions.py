@@ -37,7 +37,7 @@ from unacorda.inference.expressions import (
 )
 from unacorda.inference.records import Floats, public_pair, public_size
 from unacorda.mechanisms.additive.real import Gaussian
-from unacorda.mechanisms.contributions.sums import SumRequest
+from unacorda.mechanisms.contributions import SumRequest
 from unacorda.mechanisms.parameters import whole
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import GDP, Guarantee

@@ -23,11 +23,11 @@ from unacorda.inference.local.reports import (
 from unacorda.inference.records import column, public_range
 from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.mechanisms.local.categories import RandomizedResponse, SubsetSelection, UnaryEncoding
-from unacorda.mechanisms.local.chances import MOST_ANSWERS, MOST_CATEGORIES
 from unacorda.mechanisms.local.directions import Directions
 from unacorda.mechanisms.local.frequencies import Frequencies, FrequencyOracle
 from unacorda.mechanisms.local.hashing import HadamardResponse, LocalHashing
 from unacorda.mechanisms.local.means import Duchi, Hybrid, MeanOracle, Piecewise
+from unacorda.mechanisms.local.reports import MOST_ANSWERS, MOST_CATEGORIES
 from unacorda.privacy.estimates import Estimate
 from unacorda.privacy.guarantees import Guarantee, PureDP
 

@@ -24,14 +24,14 @@ from unacorda.errors import InvalidParameter
 from unacorda.inference.records import Floats
 from unacorda.inference.sums import ROOT_TWO
 from unacorda.mechanisms.additive.real import Gaussian
-from unacorda.mechanisms.contributions.clipping import clip_rows
-from unacorda.mechanisms.local.arguments import (
+from unacorda.mechanisms.contributions import clip_rows
+from unacorda.mechanisms.local.frequencies import Frequencies
+from unacorda.mechanisms.local.reports import (
     checked_frequency,
     checked_indices,
     grid_places,
     value_bounds,
 )
-from unacorda.mechanisms.local.frequencies import Frequencies
 from unacorda.privacy import events
 from unacorda.privacy.estimates import Estimate
 

@@ -29,7 +29,7 @@ from unacorda.inference.records import Floats
 from unacorda.inference.regression.designs import scaling
 from unacorda.inference.regression.results import LinearPredictor, ManyPeople
 from unacorda.mechanisms.additive.real import Gaussian
-from unacorda.mechanisms.contributions.clipping import clip_rows
+from unacorda.mechanisms.contributions import clip_rows
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, Guarantee
 from unacorda.privacy.neighbors import ReplaceOne

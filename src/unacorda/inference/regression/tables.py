@@ -41,7 +41,7 @@ from unacorda.inference.regression.rows import (
     bounded_back,
 )
 from unacorda.inference.sums import LEVEL, BudgetShares, Moment, level_of, unpacked
-from unacorda.mechanisms.contributions.sums import SumRequest
+from unacorda.mechanisms.contributions import SumRequest
 from unacorda.privacy.guarantees import GDP
 
 

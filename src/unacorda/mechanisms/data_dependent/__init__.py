@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from unacorda.extras import lazy
 
 if TYPE_CHECKING:
-    from unacorda.mechanisms.data_dependent.checking import check_sensitivity
     from unacorda.mechanisms.data_dependent.found_clipping import FoundClipping
     from unacorda.mechanisms.data_dependent.inverse import InverseSensitivity
     from unacorda.mechanisms.data_dependent.propose_test_release import ProposeTestRelease
     from unacorda.mechanisms.data_dependent.removal import geometric_grid, item_set_losses
     from unacorda.mechanisms.data_dependent.sensitivities import (
+        check_sensitivity,
         down_sensitivity,
         local_sensitivity,
         smooth_sensitivity,
@@ -70,12 +70,11 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "checking": "check_sensitivity",
         "found_clipping": "FoundClipping",
         "inverse": "InverseSensitivity",
         "propose_test_release": "ProposeTestRelease",
         "removal": "geometric_grid item_set_losses",
-        "sensitivities": "down_sensitivity local_sensitivity smooth_sensitivity",
+        "sensitivities": "check_sensitivity down_sensitivity local_sensitivity smooth_sensitivity",
         "shifted_inverse": "ShiftedInverse",
         "smooth": "SmoothSensitivity",
         "statistics.base": "Statistic",

@@ -56,7 +56,7 @@ from scipy.sparse.csgraph import maximum_flow
 from unacorda import checks, elements
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.contributions.sums import steps_of
+from unacorda.mechanisms.contributions import steps_of
 from unacorda.mechanisms.data_dependent.statistics.base import clamped_values, multiplicities
 from unacorda.mechanisms.data_dependent.statistics.counts import DistinctCount
 from unacorda.mechanisms.data_dependent.statistics.ranks import KthLargest

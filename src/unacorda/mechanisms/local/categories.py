@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda import checks
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.local.arguments import checked_reports, packed_reports
-from unacorda.mechanisms.local.chances import (
+from unacorda.mechanisms.local.frequencies import FrequencyOracle, PureOracle
+from unacorda.mechanisms.local.reports import (
     CHUNK,
     MOST_ANSWERS,
     WHOLE,
@@ -25,14 +25,15 @@ from unacorda.mechanisms.local.chances import (
     Support,
     below,
     biased_bytes,
+    checked_reports,
     chunks,
     exp_down,
     halves,
     kary,
+    packed_reports,
     pair_event,
     weak,
 )
-from unacorda.mechanisms.local.frequencies import FrequencyOracle, PureOracle
 from unacorda.privacy import events
 from unacorda.privacy.enclosure import context, float_up, mpf
 

@@ -22,8 +22,7 @@ from scipy import special
 from unacorda import checks, elements
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.local.arguments import keep_epsilon
-from unacorda.mechanisms.local.chances import WHOLE, below, exp_down, pair_event, weak
+from unacorda.mechanisms.local.reports import WHOLE, below, exp_down, keep_epsilon, pair_event, weak
 from unacorda.mechanisms.noise import discrete
 from unacorda.mechanisms.noise.discrete import LARGEST_SIGMA
 from unacorda.mechanisms.protocol import PureCalibrated

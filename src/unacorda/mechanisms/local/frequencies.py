@@ -21,13 +21,14 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.local.arguments import (
+from unacorda.mechanisms.local.reports import (
+    MOST_CATEGORIES,
+    Support,
     checked_frequency,
     checked_indices,
     checked_tally,
     keep_epsilon,
 )
-from unacorda.mechanisms.local.chances import MOST_CATEGORIES, Support
 from unacorda.mechanisms.noise.rounding import shaped
 from unacorda.mechanisms.protocol import PureCalibrated
 from unacorda.privacy import events

@@ -17,12 +17,14 @@ from unacorda import elements
 from unacorda.bits import RandomBits
 from unacorda.checks import demand
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.local.arguments import checked_reports, checked_tally
-from unacorda.mechanisms.local.chances import (
+from unacorda.mechanisms.local.frequencies import Frequencies, FrequencyOracle, PureOracle
+from unacorda.mechanisms.local.reports import (
     WHOLE,
     Kary,
     Support,
     below,
+    checked_reports,
+    checked_tally,
     chunks,
     exp_down,
     halves,
@@ -30,7 +32,6 @@ from unacorda.mechanisms.local.chances import (
     pair_event,
     weak,
 )
-from unacorda.mechanisms.local.frequencies import Frequencies, FrequencyOracle, PureOracle
 from unacorda.privacy import events
 
 _PRIME: Final = (1 << 31) - 1

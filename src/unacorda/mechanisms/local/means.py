@@ -21,20 +21,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
-from unacorda.mechanisms.local.arguments import (
-    ValueBounds,
-    checked_reports,
-    grid_places,
-    keep_epsilon,
-    value_bounds,
-)
-from unacorda.mechanisms.local.chances import (
+from unacorda.mechanisms.local.reports import (
     WHOLE,
+    ValueBounds,
     below,
+    checked_reports,
     chunks,
     exp_down,
+    grid_places,
     halves,
+    keep_epsilon,
     pair_event,
+    value_bounds,
     weak,
 )
 from unacorda.mechanisms.noise.rounding import shaped

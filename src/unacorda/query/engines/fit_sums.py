@@ -20,7 +20,7 @@ from fractions import Fraction
 from functools import lru_cache, partial
 
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.contributions.sums import SumRequest
+from unacorda.mechanisms.contributions import SumRequest
 from unacorda.privacy.guarantees import GDP
 from unacorda.privacy.rounding import root_up
 from unacorda.query.aggregates.grid import bisection
