@@ -33,7 +33,7 @@ _SEEN, _STANDS_OUT, _CERTAIN = 2.5, 3.5, 4.0
 """From how many deviations of its noise on a count is taken for one: the dearer one is that is seen
 by chance, the more."""
 
-_CUT: Final = 1.5
+_CUT: Final = 1.0
 """At most so many gradients are cut as the root of the number of rows times this, whatever the
 noise: the move by cutting them is then a part of the sampling error that does not grow with n."""
 
@@ -423,7 +423,7 @@ def gradient_bound(
     """The largest bound whose noise is at most `most` of the sampling error that it leaves.
 
     It is not larger than the end of the counts, unless that is cheap, and not so small that more
-    than a few rows are clipped. If the longest gradients pull one way, counts do not show all rows
+    than a few rows are clipped: then it lies between two edges, as noise is dear. If the longest gradients pull one way, counts do not show all rows
     that matter. Then the bound is as large as a costlier noise allows, and minimizes the sum of
     squares of noise and of the shift that clipping may cause. share: of mu^2, for the steps that
     use the bound; most: a ratio of standard deviations. Source: docs/proofs/regression.md, section
@@ -462,6 +462,10 @@ def gradient_bound(
         farther = slice(place, max(place, last(_DEAREST)) + 1)
         moved = np.array([pull.moved(float(edge)) for edge in edges[farther]])
         place += int(np.argmin(noise[farther] + moved**2 / n))
+    if place == least > last(most):
+        among = below[[place - 1, place]]
+        bound = np.interp(kept * total, among, edges[[place - 1, place]])
+        return GradientBound(bound=float(bound), within=kept)
     return GradientBound(
         bound=float(edges[place]),
         within=float(np.clip(1 - tail[place] / max(total, 1.0), 0.2, 1.0)),
@@ -496,9 +500,9 @@ def median_of(lengths: Lengths) -> float:
 
 def within_of(lengths: Lengths, bound: float) -> float:
     """The share of rows at or below a bound."""
-    below = np.cumsum(lengths.counts)
-    place = min(int(np.searchsorted(lengths.edges, bound * 0.999)), len(below) - 1)
-    return float(np.clip(below[place] / max(float(lengths.counts.sum()), 1.0), 0.2, 1.0))
+    edges, below = lengths.edges, np.cumsum(lengths.counts)
+    found = np.interp(bound, edges, below[: len(edges)])
+    return float(np.clip(found / max(float(below[-1]), 1.0), 0.2, 1.0))
 
 
 def cap_of(found: Counts, top: float, *, affordable: float = math.inf) -> float:

@@ -49,6 +49,7 @@ from unacorda.inference.regression.metric import (
     Metric,
     fixed_radius,
     gram,
+    pooled,
     thrift,
     whiten,
 )
@@ -202,8 +203,8 @@ class RidgeRegression(_SquaresRegression):
         self._fit_squares(rows, asked, penalty=self.penalty)
 
 
-_STEPS: Final = (0.05, 0.08, 0.12, 0.35, 0.40)
-_COUNTED, _GRAM, _CURVATURE, _SCORES, _LEVEL = 0.008, 0.12, 0.06, 0.05, 0.01
+_STEPS: Final = (0.03, 0.06, 0.11, 0.37, 0.43)
+_COUNTED, _GRAM, _CURVATURE, _SCORES, _LEVEL = 0.008, 0.08, 0.05, 0.04, 0.01
 _TAIL_COUNTED, _PULL, _SIDE, _HALF = 0.025, 0.02, 0.01, 0.04
 """Of the counts before the last steps, of the directions of the longest gradients, of their number
 on each side of the line, and of the directions of the longer half of all, the last of which needs
@@ -288,7 +289,7 @@ class LeastSquares:
         """
         rows, d = self.rows, self.rows.size
         self.square = square = fixed_radius(rows, self.metric, share=gram_share)
-        second = gram(rows, square, gram_share)
+        second = pooled(self.metric, gram(rows, square, gram_share))
         bent = floored(second.matrix, second.norm)
         theta, steps, last, precision = np.zeros(d), list[Step](), np.zeros(d), 0.0
         alone, total = len(shares) - averaged, sum(shares[-averaged:])

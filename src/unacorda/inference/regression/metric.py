@@ -16,23 +16,28 @@ import numpy as np
 
 from unacorda.inference.records import Floats
 from unacorda.inference.regression.bounds import Tail, tail_of
+from unacorda.inference.regression.covariance import shrunk
 from unacorda.inference.regression.rows import MATRIX, Matrix, Rows, power, share_of
 from unacorda.inference.sums import Moment, inverse_root
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """The counts of |a|^2 beyond each radius after whitening, and where they end."""
+    """The counts of |a|^2 beyond each radius after whitening, and where they end.
+
+    noise: the deviation of I, taken for the second moment of the rows.
+    """
 
     tail: Tail
     end: float
+    noise: float
 
 
 LEAST_THRIFT: Final = 0.02
 """The least thrift, from which on a second round of whitening has nothing to add."""
 
 
-_AFFORDABLE, _CHEAP = 0.25, 0.05
+_AFFORDABLE, _CHEAP = 0.25, 0.2
 """Norms of the noise of the Gram matrix, of norm 1, with the largest radius that rows need, and
 with one that costs nothing worth saving."""
 
@@ -55,7 +60,7 @@ def whiten(rows: Rows) -> Metric:
     means = rows.feature_means(share_of(0.01 * f)).values
     octaves, edges, deviation = rows.feature_octaves(means, share_of(0.04 * f))
     rows.standardize(means, _spread(octaves, edges, deviation))
-    counted, per_norm = 0.008 * f, math.sqrt(2 * d)
+    counted, per_norm, left = 0.008 * f, math.sqrt(2 * d), math.inf
     # Where n mu is large the first matrix is that of nearly all rows, and one round is enough.
     for share in (0.04 * f, 0.06 * f) if thrift(rows) > LEAST_THRIFT else (0.1 * f,):
         # What 1 % exceed, as far as the noise of the matrix allows: a category of share q has
@@ -66,10 +71,12 @@ def whiten(rows: Rows) -> Metric:
             min(tail.end(max(0.01 * rows.number, 2 * noise)) or tail.squares[0], most), 1.5 * d
         )
         found = gram(rows, square, share)
-        rows.transform(inverse_root(found.matrix, found.norm))
+        root = inverse_root(found.matrix, found.norm)
+        left = found.deviation * float(np.linalg.norm(root, 2)) ** 2
+        rows.transform(root)
     tail, noise = tail_of(rows, share=counted)
     end = tail.end(max(0.0005 * rows.number, 2 * noise)) or float(tail.squares[0])
-    return Metric(tail=tail, end=end)
+    return Metric(tail=tail, end=end, noise=left)
 
 
 def fixed_radius(rows: Rows, metric: Metric, *, share: float) -> float:
@@ -89,6 +96,20 @@ def gram(rows: Rows, square_radius: float, share: float) -> Moment:
     )
     (found,) = rows.ask(asked)
     return Moment(matrix=found.matrix, deviation=found.deviation)
+
+
+def pooled(metric: Metric, found: Moment) -> Moment:
+    """A released second moment, pooled with the multiple of I that the last whitening left.
+
+    By the inverse of their variances, or with less of I as far as they differ by more than noise.
+    """
+    size, variance = len(found.matrix), found.deviation**2
+    target = float(np.trace(found.matrix)) / size * np.eye(size)
+    _, kept = shrunk(found, target)
+    kept = max(kept, metric.noise**2 / (metric.noise**2 + variance))
+    return Moment(
+        matrix=target + kept * (found.matrix - target), deviation=math.sqrt(kept * variance)
+    )
 
 
 def _spread(octaves: Floats, edges: Floats, deviation: float) -> Floats:
