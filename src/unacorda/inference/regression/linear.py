@@ -204,7 +204,7 @@ class RidgeRegression(_SquaresRegression):
 
 
 _STEPS: Final = (0.03, 0.06, 0.11, 0.37, 0.43)
-_COUNTED, _GRAM, _CURVATURE, _SCORES, _LEVEL = 0.008, 0.08, 0.05, 0.04, 0.01
+_COUNTED, _GRAM, _CURVATURE, _SCORES, _LEVEL = 0.008, 0.10, 0.06, 0.03, 0.01
 _TAIL_COUNTED, _PULL, _SIDE, _HALF = 0.025, 0.02, 0.01, 0.04
 """Of the counts before the last steps, of the directions of the longest gradients, of their number
 on each side of the line, and of the directions of the longer half of all, the last of which needs

@@ -37,9 +37,10 @@ LEAST_THRIFT: Final = 0.02
 """The least thrift, from which on a second round of whitening has nothing to add."""
 
 
-_AFFORDABLE, _CHEAP = 0.25, 0.2
+_AFFORDABLE, _CHEAP, _FEW = 0.25, 0.05, 4.0
 """Norms of the noise of the Gram matrix, of norm 1, with the largest radius that rows need, and
-with one that costs nothing worth saving."""
+with one that costs nothing worth saving; that many times as much where people are few, as counts
+then hide more rows."""
 
 _FARTHER: Final = 64.0
 """The largest square of a radius, in multiples of that where counts end."""
@@ -85,7 +86,8 @@ def fixed_radius(rows: Rows, metric: Metric, *, share: float) -> float:
     It lies beyond the end of the counts if that costs little, as noise hides some rows there.
     """
     one = rows.noise(MATRIX, 1.0, share) * math.sqrt(2 * rows.size)
-    square = max(min(metric.end, _AFFORDABLE / one), min(_FARTHER * metric.end, _CHEAP / one))
+    cheap = _CHEAP * max(1.0, _FEW * thrift(rows))
+    square = max(min(metric.end, _AFFORDABLE / one), min(_FARTHER * metric.end, cheap / one))
     return max(square, 1.25 * rows.size)
 
 
