@@ -423,11 +423,11 @@ def gradient_bound(
     """The largest bound whose noise is at most `most` of the sampling error that it leaves.
 
     It is not larger than the end of the counts, unless that is cheap, and not so small that more
-    than a few rows are clipped: then it lies between two edges, as noise is dear. If the longest gradients pull one way, counts do not show all rows
-    that matter. Then the bound is as large as a costlier noise allows, and minimizes the sum of
-    squares of noise and of the shift that clipping may cause. share: of mu^2, for the steps that
-    use the bound; most: a ratio of standard deviations. Source: docs/proofs/regression.md, section
-    3.
+    than a few rows are clipped: then it lies between two edges, as noise is dear. If the longest
+    gradients pull one way, counts do not show all rows that matter. Then the bound is as large as a
+    costlier noise allows, and minimizes the sum of squares of noise and of the shift that clipping
+    may cause. share: of mu^2, for the steps that use the bound; most: a ratio of standard
+    deviations. Source: docs/proofs/regression.md, section 3.
     """
     edges, sd, n = lengths.edges, lengths.deviations, rows.number
     # Far out a bin that is seen by chance is dear: counts there have to stand out, those beyond a
