@@ -442,7 +442,7 @@ ALLOWED = {
     "audit/learned.py": "outputs of the mechanism that is audited",
     "inference/transformers.py": "scores, which are no release",
     "inference/regression/results.py": "public labels of classes",
-    "inference/hypothesis_tests/binomial.py": "a statistic that was released",
+    "inference/hypothesis_tests/counts.py": "a statistic that was released",
     "inference/regression/sparse.py": "public labels of classes",
     "inference/contract.py": "public labels of classes",
     "mechanisms/data_dependent/statistics/base.py": "places that were counted",

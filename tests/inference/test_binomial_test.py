@@ -16,7 +16,7 @@ from tests.tiers import mostly_slow
 from unacorda import GDP, ZCDP, ApproxDP, PureDP, inference
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter
-from unacorda.inference.hypothesis_tests.binomial import BinomialTest, tulap_cdf
+from unacorda.inference.hypothesis_tests.counts import BinomialTest, tulap_cdf
 from unacorda.privacy.guarantees import Guarantee
 
 

@@ -17,7 +17,7 @@ from sklearn.model_selection import GridSearchCV, ShuffleSplit, cross_val_score
 from sklearn.pipeline import make_pipeline
 
 from unacorda import GDP, RenyiDP, inference
-from unacorda.inference import copies
+from unacorda.inference import contract
 
 BOUNDS: dict[str, Any] = {"feature_bounds": (-4, 4), "target_bounds": (-9, 9)}
 DRAWN = np.random.default_rng(1)
@@ -118,7 +118,7 @@ class Forgetful(MutableMapping[Any, Any]):
 
 
 def test_worker_processes_state_what_several_fits_cost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copies, "_COPIES", Forgetful())
+    monkeypatch.setattr(contract, "_COPIES", Forgetful())
     found = warned(lambda: cross_val_score(line(), X, Y, cv=2))
     assert len(found) == 2
     assert all(f"5 fits spend up to {GDP(1) * 5}" in text for text in found)

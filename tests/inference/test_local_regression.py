@@ -16,8 +16,8 @@ from tests.inference.watched_fits import Floats, worst_rows
 from unacorda import GDP, ZCDP, ApproxDP, PureDP, ReplaceOne, SeededBits, accounting, inference
 from unacorda.bits import ScriptedBits
 from unacorda.errors import InvalidParameter, MissingBound
+from unacorda.inference.local.estimates import NoisyVector
 from unacorda.inference.local.regression import Device, dealt, shares
-from unacorda.inference.local.reports import NoisyVector
 from unacorda.inference.losses import Huber, LogCosh, Logistic, Loss
 from unacorda.inference.regression.designs import scaling
 from unacorda.inference.sums import unpacked

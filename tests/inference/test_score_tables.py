@@ -30,7 +30,7 @@ from unacorda import (
 from unacorda.errors import InvalidParameter
 from unacorda.inference.diagnostics.cells import NoisyCells, critical
 from unacorda.inference.diagnostics.classification import score_bins, score_edges
-from unacorda.inference.diagnostics.owners import RowNorms, RowOwners
+from unacorda.inference.diagnostics.rows import RowNorms, RowOwners
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
 from unacorda.privacy.neighbors import Neighbors
 

@@ -56,18 +56,21 @@ if TYPE_CHECKING:
         variance,
     )
     from unacorda.inference.estimates.quantiles import iqr, median, quantile
-    from unacorda.inference.hypothesis_tests.binomial import (
+    from unacorda.inference.hypothesis_tests.counts import (
         BinomialTest,
         binomial_power,
         binomial_test,
-    )
-    from unacorda.inference.hypothesis_tests.counts import (
         fit_test,
         independence_test,
         two_proportions_test,
     )
-    from unacorda.inference.hypothesis_tests.means import anova, t_test, two_sample_t_test
-    from unacorda.inference.hypothesis_tests.ranks import mann_whitney_test, signed_rank_test
+    from unacorda.inference.hypothesis_tests.means import (
+        anova,
+        mann_whitney_test,
+        signed_rank_test,
+        t_test,
+        two_sample_t_test,
+    )
     from unacorda.inference.hypothesis_tests.results import Power, TestResult, power_curve
     from unacorda.inference.local.estimates import (
         frequency_randomizer,
@@ -173,10 +176,9 @@ _HOMES = {
     "estimates.matrices": "MatrixEstimate correlation_matrix covariance_matrix",
     "estimates.means": "ClippedMean clipped_mean find_bounds mean proportion stdev variance",
     "estimates.quantiles": "iqr median quantile",
-    "hypothesis_tests.binomial": "BinomialTest binomial_power binomial_test",
-    "hypothesis_tests.counts": "fit_test independence_test two_proportions_test",
-    "hypothesis_tests.means": "anova t_test two_sample_t_test",
-    "hypothesis_tests.ranks": "mann_whitney_test signed_rank_test",
+    "hypothesis_tests.counts": "BinomialTest binomial_power binomial_test fit_test "
+    "independence_test two_proportions_test",
+    "hypothesis_tests.means": "anova mann_whitney_test signed_rank_test t_test two_sample_t_test",
     "hypothesis_tests.results": "Power TestResult power_curve",
     "local.estimates": "frequency_randomizer local_frequencies local_mean "
     "mean_randomizer vector_randomizer",

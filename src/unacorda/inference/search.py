@@ -28,7 +28,21 @@ from unacorda.accounting.selection import stop_of
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import FitFailed, InvalidParameter
 from unacorda.inference.budgets import gdp_budget
-from unacorda.inference.candidates import (
+from unacorda.inference.contract import (
+    Splitter,
+    Wrapper,
+    count_fit,
+    note_reading,
+    rehearse,
+    size_of,
+    stand_in,
+)
+from unacorda.inference.diagnostics.scoring import (
+    Scoring,
+    ScoringChoice,
+    noisy_score,
+)
+from unacorda.inference.validation import (
     GridRows,
     candidate_of,
     combinations,
@@ -36,20 +50,6 @@ from unacorda.inference.candidates import (
     judged_rows,
     quietly_fitted,
     shared_budget,
-)
-from unacorda.inference.contract import (
-    Splitter,
-    Wrapper,
-    note_reading,
-    rehearse,
-    size_of,
-    stand_in,
-)
-from unacorda.inference.copies import count_fit
-from unacorda.inference.diagnostics.scoring import (
-    Scoring,
-    ScoringChoice,
-    noisy_score,
 )
 from unacorda.mechanisms.retry.best import BestOf
 from unacorda.privacy import events

@@ -31,10 +31,10 @@ from unacorda.inference.contract import (
     PrivateEstimator,
     TransformerMixin,
     check_is_fitted,
+    count_fit,
     features,
     how_many,
 )
-from unacorda.inference.copies import count_fit
 from unacorda.inference.estimates.quantiles import quartiles
 from unacorda.inference.ranges import BOUNDS_SHARE, check_share, column_ranges
 from unacorda.inference.records import Floats, bounds_of, half_width

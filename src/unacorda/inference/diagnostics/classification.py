@@ -18,8 +18,13 @@ from unacorda.checks import demand
 from unacorda.errors import InvalidParameter
 from unacorda.inference.budgets import check_budget, shareable
 from unacorda.inference.diagnostics.cells import critical, data_frame, summarize
-from unacorda.inference.diagnostics.owners import RowNorms, RowOwners
-from unacorda.inference.diagnostics.predictions import class_codes, class_scores, known_classes
+from unacorda.inference.diagnostics.rows import (
+    RowNorms,
+    RowOwners,
+    class_codes,
+    class_scores,
+    known_classes,
+)
 from unacorda.inference.diagnostics.scores import ScoreTable
 from unacorda.inference.records import Floats
 from unacorda.inference.sums import law_of

@@ -23,8 +23,9 @@ from unacorda.checks import demand
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.inference.budgets import check_budget, shareable
 from unacorda.inference.diagnostics.cells import Diagnostic, NoisyCells, data_frame
-from unacorda.inference.diagnostics.owners import RowNorms, RowOwners
-from unacorda.inference.diagnostics.predictions import (
+from unacorda.inference.diagnostics.rows import (
+    RowNorms,
+    RowOwners,
     answers_of,
     class_codes,
     known_classes,

@@ -24,9 +24,9 @@ from unacorda import checks
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.inference.budgets import check_budget, gdp_budget
 from unacorda.inference.diagnostics.classification import score_edges
-from unacorda.inference.diagnostics.predictions import answers_of
 from unacorda.inference.diagnostics.residual_sums import BY_BINS, HISTOGRAM, SHARES, TOTALS
 from unacorda.inference.diagnostics.residuals import WEIGHT, ResidualTable
+from unacorda.inference.diagnostics.rows import answers_of
 from unacorda.inference.diagnostics.scores import ScoreTable
 from unacorda.inference.expressions import (
     EXPONENTIAL,

@@ -16,9 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.inference.budgets import check_budget, shareable
-from unacorda.inference.diagnostics.owners import RowNorms, RowOwners
-from unacorda.inference.diagnostics.predictions import fitted_values
 from unacorda.inference.diagnostics.residuals import ResidualTable
+from unacorda.inference.diagnostics.rows import RowNorms, RowOwners, fitted_values
 from unacorda.inference.ranges import BOUNDS_SHARE
 from unacorda.inference.records import Floats, column, public_pair, public_size
 from unacorda.inference.sums import law_of

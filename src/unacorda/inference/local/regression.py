@@ -26,10 +26,15 @@ from unacorda import checks, elements
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.inference.budgets import check_budget
-from unacorda.inference.contract import BaseEstimator, features, labels, paired, reading_notes
-from unacorda.inference.copies import count_fit
-from unacorda.inference.local.estimates import VectorReports, vector_randomizer
-from unacorda.inference.local.reports import NoisyVector
+from unacorda.inference.contract import (
+    BaseEstimator,
+    count_fit,
+    features,
+    labels,
+    paired,
+    reading_notes,
+)
+from unacorda.inference.local.estimates import NoisyVector, VectorReports, vector_randomizer
 from unacorda.inference.losses import Huber, Logistic, Loss, Poisson
 from unacorda.inference.records import Floats, public_size
 from unacorda.inference.regression.covariance import HIDDEN_CURVATURE

@@ -18,10 +18,10 @@ from unacorda.inference.budgets import check_budget, gdp_budget
 from unacorda.inference.contract import (
     WEIGHTS_ARE_CLIPPED,
     BaseEstimator,
+    count_fit,
     paired,
     reading_notes,
 )
-from unacorda.inference.copies import count_fit
 from unacorda.inference.ranges import BOUNDS_SHARE, check_share
 from unacorda.inference.records import Floats, bounds_of, public_pair
 from unacorda.inference.regression.arrays import ArrayRows

@@ -22,8 +22,7 @@ from unacorda import accounting, checks
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.inference.budgets import check_budget, takes_normal_noise
-from unacorda.inference.contract import BaseEstimator, PrivateEstimator, paired
-from unacorda.inference.copies import count_fit
+from unacorda.inference.contract import BaseEstimator, PrivateEstimator, count_fit, paired
 from unacorda.inference.losses import Loss
 from unacorda.inference.records import Floats
 from unacorda.inference.regression.designs import scaling

@@ -26,6 +26,7 @@ from unacorda.inference.contract import (
     Wrapper,
     check_is_fitted,
     clone,
+    count_fit,
     features,
     get_tags,
     how_many,
@@ -36,7 +37,6 @@ from unacorda.inference.contract import (
     rehearse,
     size_of,
 )
-from unacorda.inference.copies import count_fit
 from unacorda.inference.records import Floats, bounds_of, public_pair
 from unacorda.inference.regression.designs import SPREAD
 from unacorda.inference.regression.results import Summary
