@@ -32,7 +32,6 @@ from tests.support.seams import (
     FoundBins,
     QuantileDraws,
     Query,
-    RowsNoise,
     Selection,
     ThresholdSearch,
     allocate,
@@ -175,10 +174,9 @@ def moves_of(
             continue
         both = (("l1", noise), ("l2", concentrated[name]))
         for (norm, told_noise), x, y in zip(both, before[name], after[name], strict=True):
-            other = told_noise.counts if isinstance(told_noise, RowsNoise) else told_noise
-            assert isinstance(other, AdditiveNoise)
-            moved = _norm(x, y, norm, pairs=pairs or 1, unit_log2=other.unit_log2)
-            told_exactly = sensitivity_of(other.mechanism)
+            assert isinstance(told_noise, AdditiveNoise)
+            moved = _norm(x, y, norm, pairs=pairs or 1, unit_log2=told_noise.unit_log2)
+            told_exactly = sensitivity_of(told_noise.mechanism)
             found[name, norm] = moved / (told_exactly**2 if norm == "l2" else told_exactly)
     return found
 

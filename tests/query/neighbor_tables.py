@@ -50,7 +50,6 @@ from tests.support.seams import (
     Query,
     Ratio,
     RowsKept,
-    RowsNoise,
     RowsPerPerson,
     Selection,
     Session,
@@ -432,7 +431,7 @@ def vectors(
             found[name] = _climbs(exact_of(query, name, tallies), aggregate)
             continue
         exact = exact_of(query, name, tallies)
-        if isinstance(noise, RowsNoise):
+        if isinstance(aggregate, RowsKept):
             found[name] = [exact.people[0].people.astype(object)] * 2
             continue
         if isinstance(noise, Selection):

@@ -115,7 +115,7 @@ from unacorda.query.aggregates.quantiles import (
     rank_error,
 )
 from unacorda.query.aggregates.ratios import Ratio, ratio
-from unacorda.query.aggregates.row_counts import RowHistogram, RowsKept, RowsNoise, row_rungs
+from unacorda.query.aggregates.row_counts import RowHistogram, RowsKept, row_rungs
 from unacorda.query.aggregates.variances import (
     BoundedVariance,
     Correlation,
@@ -338,7 +338,6 @@ __all__ = [
     "RowHistogram",
     "RowTerm",
     "RowsKept",
-    "RowsNoise",
     "RowsPerPerson",
     "SearchBegun",
     "Select",

@@ -126,8 +126,7 @@ def read_scores(text: str) -> tuple[list[float], list[bool]]:
     except csv.Error:
         names, rows = ["text that is no CSV"], []
     expected = f"the columns score and included, each once, not {', '.join(names) or 'none'}"
-    fits = names.count("score") == names.count("included") == 1
-    demand(fits, "FILE", text, expected=expected)
+    demand(names.count("score") == names.count("included") == 1, "FILE", text, expected=expected)
     demand(rows, "FILE", text, expected="a line for each canary below its header")
     scores: list[float] = []
     included: list[bool] = []

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from unacorda.checks import exact
+from unacorda.checks import demand, exact
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.events import EVENT_KINDS, Composed, Event, Repeated, compose
 
@@ -215,8 +215,7 @@ def _parsed(text: str) -> ast.expr:
     # Blanks in front are an indentation to Python, and a line's end the end of the text.
     line = re.sub(r"\s", " ", text)
     blanks = len(line) - len(line.lstrip())
-    if not line.strip():
-        raise InvalidParameter(ARGUMENT, text, expected=_AN_EVENT)
+    demand(line.strip(), ARGUMENT, text, expected=_AN_EVENT)
     column, said = blanks, "too deep"
     try:
         with warnings.catch_warnings():

@@ -139,8 +139,7 @@ class PayingAccount:
         if sub_account is None:
             demand(limit is None, "--limit", limit, expected="--sub-account with it")
         else:
-            expected = "a non-empty name"
-            demand(sub_account.strip(), "--sub-account", sub_account, expected=expected)
+            demand(sub_account.strip(), "--sub-account", sub_account, expected="a non-empty name")
             analyst = notes.get("analyst")
             expected = "one of --analyst, which is a note alone, and --sub-account, which is noted "
             demand(analyst is None, "--analyst", analyst, expected=f"{expected}too")

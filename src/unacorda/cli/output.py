@@ -53,8 +53,7 @@ def check_target(path: Path | None, kind: str, *, overwrite: bool) -> None:
     known = path.suffix.lower() in endings
     demand(known, option, str(path), expected=f"a file in {', '.join(endings)}")
     fits = not path.is_dir() and path.parent.is_dir() and os.access(path.parent, os.W_OK)
-    expected = "a file in a folder that exists and can be written to"
-    demand(fits, option, str(path), expected=expected)
+    demand(fits, option, str(path), expected="a file in a folder that exists and can be written to")
     new = overwrite or not path.exists()
     demand(new, option, str(path), expected="a file that does not exist yet, or --overwrite")
     if path.suffix.lower() == ".parquet":

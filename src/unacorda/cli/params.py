@@ -273,8 +273,7 @@ def budget_of(name: str, text: str, *, prefix: str = "") -> Guarantee:
     for part in re.split(r",|\s+(?=[a-z])", text.strip()):
         kind, sign, value = (piece.strip() for piece in part.partition("="))
         demand(sign and kind, name, prefix + text, expected=form)
-        known = kind in _NUMBERS and kind not in numbers
-        demand(known, name, prefix + text, expected=_BUDGETS)
+        demand(kind in _NUMBERS and kind not in numbers, name, prefix + text, expected=_BUDGETS)
         numbers[kind] = value
     from unacorda.settings import guarantee_of
 
@@ -453,8 +452,7 @@ def _keys_of(keys: Sequence[str], private_keys: Sequence[str]) -> GivenKeys:
     for text in keys:
         if text.startswith("@"):
             expected = "one .csv, .tsv or .parquet file with the keys of all group columns"
-            alone = len(keys) == 1 and is_table(text[1:])
-            demand(alone, "--keys", text, expected=expected)
+            demand(len(keys) == 1 and is_table(text[1:]), "--keys", text, expected=expected)
             first = next(iter(private_keys), None)
             demand(first is None, "--private-keys", first, expected="no --keys @FILE with it")
             return text[1:]
@@ -523,8 +521,7 @@ def read_text(name: str, path: Path) -> str:
         reason = "it is not in UTF-8"
     except ValueError:  # U+0000 in the name
         reason = "it cannot be opened"
-    expected = f"a file in UTF-8 that can be read ({reason})"
-    raise InvalidParameter(name, str(path), expected=expected)
+    raise InvalidParameter(name, str(path), expected=f"a file in UTF-8 that can be read ({reason})")
 
 
 @contextlib.contextmanager

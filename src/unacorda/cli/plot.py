@@ -449,8 +449,7 @@ def roc(*, file: Path, promised: Fraction | None, delta: Fraction | None) -> Dra
         name = f"the most that epsilon {float(promised):g}, delta {float(delta or 0):g} allows"
         limits = {name: (rates, most)}
         numbers |= {"limit_at": rates.tolist(), "limit": most}
-    name = f"scores: AUC {attack.auc:.3g}"
-    axes = plots.roc({name: (alarms, hits)}, limits=limits, least=least)
+    axes = plots.roc({f"scores: AUC {attack.auc:.3g}": (alarms, hits)}, limits=limits, least=least)
     return Drawn(axes, {**numbers, "auc": attack.auc})
 
 

@@ -171,8 +171,7 @@ def query(
         expected = "a number with --error, which reads no data and so finds none"
         demand(not asked.searches, "--max-rows", params.AUTO, expected=expected)
     elif not explain:
-        expected = "--explain or --error with it"
-        demand(assuming is None, "--assuming", assuming, expected=expected)
+        demand(assuming is None, "--assuming", assuming, expected="--explain or --error with it")
     if assuming is None and (explain or wanted is not None):
         assuming = asked.data.stand_in
     question = CommandQuestion(asked=asked, assuming=assuming, **options)

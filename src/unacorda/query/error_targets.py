@@ -74,8 +74,7 @@ def budgets_of(
     """
     made = type(account) if kind is None else kind
     share = checks.exact("delta", delta)
-    if not 0 <= share < 1:
-        raise InvalidParameter("delta", delta, expected="a number from 0 to below 1")
+    checks.demand(0 <= share < 1, "delta", delta, expected="a number from 0 to below 1")
     if made is RenyiDP and isinstance(account, RenyiDP) and not share:
         return lambda number: RenyiDP(account.alpha, number)
     if made is PureDP and not share:
@@ -191,8 +190,7 @@ def _needed(
 ) -> Guarantee:
     """The least request that buys these shares."""
     if isinstance(request, ApproxDP):
-        kind = partial(ApproxDP, delta=request.delta)
-        return least_budget(alone, kind, target, assumed)
+        return least_budget(alone, partial(ApproxDP, delta=request.delta), target, assumed)
     least = needed * request.alpha if isinstance(request, RenyiDP) else needed
     return request.with_additive([least, *request.additive[1:]])
 

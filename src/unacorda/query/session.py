@@ -1410,8 +1410,7 @@ def _check_tables(tables: object, public: object) -> None:
     expected = "a mapping of names to tables without people, such as {'zips': 'zips.csv'}"
     for name in () if public is None else _names_of("public", public, expected=expected):
         expected = "another name than a private table has (capitals do not tell names apart)"
-        new = folded(name) not in map(folded, private)
-        checks.demand(new, "public", name, expected=expected)
+        checks.demand(folded(name) not in map(folded, private), "public", name, expected=expected)
 
 
 def _names_of(argument: str, tables: object, *, expected: str) -> list[str]:

@@ -164,8 +164,7 @@ def foresee(
 def _public_rows(asked: Synthesis[Query], assuming: Assume) -> CodedRows:
     """The rows of an assumed table within the limits of a person, as the places of their cells."""
     ask, domain = partial(_valued, asked=asked), asked.plan.domain
-    names = _names(ask(asked.query), asked)
-    coded = _coded(domain.columns, names, rows="held")
+    coded = _coded(domain.columns, _names(ask(asked.query), asked), rows="held")
     present = {f"n{a}": count(one.expression.text) for a, one in enumerate(asked.columns)}
     counted = asked.query.agg(**present)  # which reads all columns
     with rows_assumed(counted, assuming, ask=ask) as read:

@@ -261,8 +261,7 @@ class Assumption:
         found = np.asarray([1] if self.rows_per_person is None else self.rows_per_person)
         whole = found.ndim == 1 and len(found) and np.issubdtype(found.dtype, np.integer)
         fits = whole and found.min() >= 1 and found.max() <= _MOST_ROWS
-        expected = "whole numbers of rows, 1 or above"
-        checks.demand(fits, "rows_per_person", "...", expected=expected)
+        checks.demand(fits, "rows_per_person", "...", expected="whole numbers of rows, 1 or above")
         for name, values in self.values.items():
             array = np.asarray(values, dtype=np.float64)
             fits = array.ndim == 1 and len(array) and np.isfinite(array).all()

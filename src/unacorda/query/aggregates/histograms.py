@@ -247,8 +247,7 @@ class Top(Single):
 
     def bound_to(self, scope: TableSchema) -> Top:
         listed = self._declared(scope) if self.listed is None else self.listed
-        kind = key_kinds(listed)[-1]
-        expression = expression_of(self.column, scope, kind=kind)
+        expression = expression_of(self.column, scope, kind=key_kinds(listed)[-1])
         return dataclasses.replace(self, expressions=(expression,), listed=listed)
 
     def rankings(self, values: Sequence[str]) -> tuple[Ranking, ...]:

@@ -511,8 +511,7 @@ def quantile(
     """
     part, share = checks.exact("q", q), _interval_share(interval)
     checks.demand(0 <= part <= 1, "q", q, expected="a number from 0 to 1")
-    fits = part.denominator <= 10**6
-    checks.demand(fits, "q", q, expected="a number with at most six decimals")
+    checks.demand(part.denominator <= 10**6, "q", q, expected="a number with at most six decimals")
     return BoundedQuantile(
         column=written(column),
         q=part,
@@ -678,8 +677,7 @@ def _wanted(q: object) -> tuple[Fraction, ...]:
     expected = f"a list of 1 to {_MOST} numbers from 0 to 1, such as [0.25, 0.5, 0.75]"
     if isinstance(q, str | bytes) or not isinstance(q, Sequence | np.ndarray):
         raise InvalidParameter("q", q, expected=expected)
-    if not 1 <= len(q) <= _MOST:
-        raise InvalidParameter("q", q, expected=expected)
+    checks.demand(1 <= len(q) <= _MOST, "q", q, expected=expected)
     wanted = sorted(checks.exact(f"q[{index}]", value) for index, value in enumerate(q))
     checks.demand(0 <= wanted[0] <= wanted[-1] <= 1, "q", q, expected=expected)
     fits = all(part.denominator <= 10**6 for part in wanted)

@@ -33,7 +33,6 @@ import numpy as np
 
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
-from unacorda.privacy import events
 from unacorda.query.aggregates.base import (
     Answer,
     Assumption,
@@ -384,22 +383,6 @@ def _sum_quantile(beyond: float, *, laplace: bool) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowsNoise:
-    """The noise of a histogram of people by rows. limit: how many rows of a person count."""
-
-    counts: AdditiveNoise
-    limit: int
-
-    @property
-    def event(self) -> events.Event:
-        return self.counts.event
-
-    @property
-    def log_scale(self) -> float:
-        return self.counts.log_scale
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RowsKept(Single):
     """The share of the question's rows, of all groups together, that the bound on rows keeps.
 
@@ -428,25 +411,25 @@ class RowsKept(Single):
         number = "count(*)::HUGEINT" if isinstance(unit, Person) else "1::HUGEINT"
         return (Thresholds(number=number, rungs=self.rungs, type="HUGEINT", overall=True),)
 
-    def noise(self, share: Share, reach: Reach) -> RowsNoise:
-        counts = additive_noise(share, of_one_bin(reach), unit_log2=0, counts=False)
-        return RowsNoise(counts=counts, limit=reach.rows)
+    def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
+        return additive_noise(share, of_one_bin(reach), unit_log2=0, counts=False)
 
-    def histogram(self, exact: Exact, noise: RowsNoise, bits: RandomBits) -> RowHistogram:
+    def histogram(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> RowHistogram:
         """The noisy histogram."""
         (people,) = exact.people
-        counts = noise.counts.release(people.people[0].tolist(), bits=bits)
+        counts = noise.release(people.people[0].tolist(), bits=bits)
         return RowHistogram(
             rungs=self.rungs,
             counts=tuple(map(float, counts)),
-            deviation=noise.counts.standard_deviation,
-            laplace=noise.counts.laplace,
+            deviation=noise.standard_deviation,
+            laplace=noise.laplace,
         )
 
-    def release(self, exact: Exact, noise: RowsNoise, bits: RandomBits) -> Answer:
+    def release(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
         """The share; there is an upper limit alone."""
         histogram = self.histogram(exact, noise, bits)
-        kept = histogram.kept(noise.limit, unit="person")
+        assert self.limit is not None  # it is known with the question
+        kept = histogram.kept(self.limit, unit="person")
         return Answer(
             values=[kept.share],
             standard_errors=[None],
@@ -456,13 +439,13 @@ class RowsKept(Single):
             of=histogram,
         )
 
-    def forecast(self, noise: RowsNoise, reach: Reach, assume: Assumption | None) -> Forecast:
+    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
         return Forecast(
-            noise=f"{noise.counts}, on the people in each of {len(self.rungs) + 1:,} bins by "
+            noise=f"{noise}, on the people in each of {len(self.rungs) + 1:,} bins by "
             "number of rows",
             sensitivity=of_one_bin(reach).reason,
             notes=(
-                f"standard deviation of the noise: {noise.counts.standard_deviation:.4g}",
+                f"standard deviation of the noise: {noise.standard_deviation:.4g}",
                 _ONE_SIDED,
             ),
         )

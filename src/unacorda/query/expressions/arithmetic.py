@@ -186,8 +186,7 @@ def _exponential(_: Operation, operand: Value) -> Value:
         sql = held(sql, least=a.size.least, most=_MOST_EXPONENT)
         least = min(max(least, -_MOST_EXPONENT), _MOST_EXPONENT)
         most = most if most == math.inf else max(min(most, _MOST_EXPONENT), -_MOST_EXPONENT)
-    found = ranges.exponential(Range(least, most))
-    return number(f"exp({sql})", range=found, nullable=a.nullable)
+    return number(f"exp({sql})", range=ranges.exponential(Range(least, most)), nullable=a.nullable)
 
 
 _MOST_CONSTANT = 1_000.0

@@ -11,6 +11,7 @@ with the text and not with the number of combinations.
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -123,7 +124,7 @@ def parse(
         raise InvalidParameter(argument, text, expected=str(mismatch)) from None
     except RecursionError:
         raise errors.too_deep(text) from None
-    return _finished(value, node, chosen)
+    return _finished(value, node, chosen, text_of(node))
 
 
 def _unquoted(error: UnsafeExpression, columns: Collection[str]) -> UnsafeExpression | None:
@@ -275,6 +276,7 @@ def _meant(node: Node, found: Mapping[str, Value]) -> Value:
             return _applied(node, tuple(_meant(operand, found) for operand in operands))
 
 
+@functools.lru_cache(maxsize=_MOST_TREES)
 def _column(node: Name, column: Column) -> Value:
     sql, found = identifier(column.name), Range(column.lower, column.upper)
     if not column.kind.numeric:
@@ -286,14 +288,16 @@ def _column(node: Name, column: Column) -> Value:
 def _expected(value: Value, expect: Kind | None) -> Value:
     if value.kind is None and expect is None:
         raise KindMismatch("something other than NULL alone; write TRY_CAST(NULL AS DOUBLE)")
-    if expect is None:
+    if expect in (None, value.kind):
         return value
     if value.kind is None:
         return as_kind(value, expect)
     return numeric(value) if expect == Kind.NUMBER else of_kind(value, expect)
 
 
-def _finished(value: Value, node: Node, columns: frozenset[str]) -> Expression:
+@functools.lru_cache(maxsize=_MOST_TREES)
+def _finished(value: Value, node: Node, columns: frozenset[str], text: str) -> Expression:
+    """The expression of a tree; its text tells literals apart that are equal, such as 1 and 1.0."""
     value, kind = kept(value, FINISHED), value.kind
     assert kind is not None
     sql, found = value.sql, value.range
@@ -310,6 +314,6 @@ def _finished(value: Value, node: Node, columns: frozenset[str]) -> Expression:
         upper=found.upper + 0.0,
         columns=columns,
         node=node,
-        text=text_of(node),
+        text=text,
         size=value.size,
     )

@@ -330,8 +330,7 @@ def key_rule(share: Share, *, delta: Fraction, hits: int, replaced: bool) -> Key
     rule can keep.
     """
     rules = list(_rules(share, delta, hits, replaced=replaced))
-    if not rules:
-        raise InvalidParameter("budget", share, expected="a larger one, to find private keys with")
+    checks.demand(rules, "budget", share, expected="a larger one, to find private keys with")
     return min(rules, key=lambda rule: rule.log_scale)
 
 

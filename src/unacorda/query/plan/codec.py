@@ -111,8 +111,7 @@ def decode(plain: object, hint: Any, *, at: str) -> Any:
         found = _read(plain, arm, at)
         if found is not _NO:
             return found
-    expected = " or ".join(map(_named, _arms(hint)))
-    raise InvalidParameter(at, _shown(plain), expected=expected)
+    raise InvalidParameter(at, _shown(plain), expected=" or ".join(map(_named, _arms(hint))))
 
 
 def _every() -> tuple[type[Aggregate], ...]:
@@ -152,8 +151,7 @@ def _read(plain: object, hint: Any, at: str) -> Any:
     if dataclasses.is_dataclass(hint):
         return _read_fields(plain, hint, at)
     if origin is Literal:
-        fits = any(type(plain) is type(one) and plain == one for one in parts)
-        return plain if fits else _NO
+        return plain if any(type(plain) is type(one) and plain == one for one in parts) else _NO
     if origin is tuple and isinstance(plain, list):
         hints = (parts[0],) * len(plain) if parts[1:] == (Ellipsis,) else parts
         if len(hints) == len(plain):
@@ -436,8 +434,7 @@ def _stepped(rows: Relation, step: Mapping[str, Any], *, at: str) -> Relation:
         case {"lookup": str(table), **rest}:
             return _looked_up(rows, table, rest, at)
         case _:
-            expected = "where, derive, explode or lookup"
-            raise InvalidParameter(at, sorted(step), expected=expected)
+            raise InvalidParameter(at, sorted(step), expected="where, derive, explode or lookup")
 
 
 def _part(rows: Relation, label: str, stated: Mapping[str, Any], at: str) -> Relation:
@@ -498,8 +495,7 @@ def _columns(
 def decoded(stated: Any, at: str, **hints: Any) -> list[Any]:
     """The fields of an object that has these and no others, in this order; Any: as they stand."""
     whole = isinstance(stated, dict) and set(stated) == set(hints)
-    expected = f"an object of {', '.join(sorted(hints))}"
-    checks.demand(whole, at, "...", expected=expected)
+    checks.demand(whole, at, "...", expected=f"an object of {', '.join(sorted(hints))}")
     return [decode(stated[name], hint, at=f"{at}.{name}") for name, hint in hints.items()]
 
 

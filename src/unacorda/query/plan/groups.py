@@ -162,8 +162,7 @@ def grouped(
         keys = {name: _declared(scope, name) or keys for name in columns}
     given = keys if isinstance(keys, Mapping) else {}
     expected = f"one list for each of {tuple(columns)}"
-    named = sorted(map(str, given))
-    checks.demand(set(given) <= set(columns), "keys", named, expected=expected)
+    checks.demand(set(given) <= set(columns), "keys", sorted(map(str, given)), expected=expected)
     found = {name: how for name, how in given.items() if isinstance(how, PrivateKeys)}
     hows = list(found.values())
     expected = "the same private_keys(...) for all columns: they are found together"

@@ -352,8 +352,7 @@ class Query:
             For rows of another session, and for columns whose types differ.
         """
         self._before_groups("union")
-        rows = united(self.rows, self._beside("union", other))
-        return dataclasses.replace(self, rows=rows)
+        return dataclasses.replace(self, rows=united(self.rows, self._beside("union", other)))
 
     def per_person(self, /, **values: PersonValue) -> Query:
         """Aggregate to one row per person, with values over all of their rows.
@@ -393,8 +392,7 @@ class Query:
         5
         """
         self._before_groups("per_person")
-        expected = "name=unacorda.max_('value'), ..."
-        checks.demand(values, "per_person", values, expected=expected)
+        checks.demand(values, "per_person", values, expected="name=unacorda.max_('value'), ...")
         return dataclasses.replace(self, rows=self.rows.per_person(values))
 
     def group_by(
@@ -541,8 +539,7 @@ class Query:
         for name, aggregate in bound.items():
             several = f"{aggregate.lines:,} lines for each key"
             others = [one for other, one in bound.items() if other != name and not one.overall]
-            alone = aggregate.lines == 1 or not others
-            checks.demand(alone, name, several, expected=expected)
+            checks.demand(aggregate.lines == 1 or not others, name, several, expected=expected)
         expected = f"at most {_MOST_BINS:,} of them together: fewer keys, or fewer bins or values"
         for name, aggregate in bound.items():  # all of them are held at once
             held = f"{aggregate.integers:,} integers for each of {len(self.keys):,} keys"

@@ -144,8 +144,7 @@ def _fields(
     whole = isinstance(stated, Mapping) and set(least) <= set(stated) <= set(names)
     given = sorted(map(str, stated)) if isinstance(stated, Mapping) else "..."
     needed = f", {' and '.join(least)} among them" if least else ""
-    expected = f"an object of {', '.join(names)}{needed}"
-    checks.demand(whole, "question", given, expected=expected)
+    checks.demand(whole, "question", given, expected=f"an object of {', '.join(names)}{needed}")
     found: Mapping[str, Any] = stated
     return found
 
@@ -247,8 +246,7 @@ def _called(given: Any, functions: Mapping[str, Callable[..., Any]]) -> Any:
     """What a function makes: {"mean": {"column": "age", "lower": 0, "upper": 120}}."""
     one = isinstance(given, Mapping) and len(given) == 1 and set(given) <= set(functions)
     named = sorted(map(str, given)) if isinstance(given, Mapping) else "..."
-    expected = f"an object with one of {', '.join(functions)}"
-    checks.demand(one, "function", named, expected=expected)
+    checks.demand(one, "function", named, expected=f"an object with one of {', '.join(functions)}")
     ((name, arguments),) = given.items()
     function = functions[name]
     with _at(name):

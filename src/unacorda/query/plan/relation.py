@@ -361,8 +361,7 @@ class Relation:
             expected = "how many parts of a text count, such as most=5: else a row may become any "
             raise InvalidParameter("most", most, expected=f"{expected}number")
         count = checks.positive_integer(most=most)
-        expected = f"at most {MOST_PARTS:,} parts"
-        checks.demand(count <= MOST_PARTS, "most", most, expected=expected)
+        checks.demand(count <= MOST_PARTS, "most", most, expected=f"at most {MOST_PARTS:,} parts")
         label = self.scope.alike(text) if into is None else into
         if label is None:
             expected = "a name for the column of parts, since no single column is split"

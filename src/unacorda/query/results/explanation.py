@@ -173,8 +173,7 @@ def _rows_cut(query: Query, known: Assumed) -> list[str]:
     effect = (
         "counts and sums are less by as much, means are closer to those of people with few rows"
     )
-    text = f"rows per person: {dropped}; {effect}"
-    return [text]
+    return [f"rows per person: {dropped}; {effect}"]
 
 
 def _values_cut(query: Query, known: Assumed) -> list[str]:

@@ -352,8 +352,7 @@ def verify_record(
     searches: Any = fields.get("searches", {})
     for field, some, least in (("releases", given, 1), ("searches", searches, 0)):
         fits = isinstance(some, dict) and least <= len(some) <= _MOST_RELEASES
-        expected = f"an object of {least} to {_MOST_RELEASES:,} releases"
-        demand(fits, field, "...", expected=expected)
+        demand(fits, field, "...", expected=f"an object of {least} to {_MOST_RELEASES:,} releases")
     checks: list[RecordCheck] = []
     known: dict[str, list[ReleaseRecord]] = {}  # by salt
     charges: dict[str, list[Guarantee]] = {"before": [], "spent": []}  # of each salt once

@@ -305,8 +305,6 @@ def converted_columns(query: Query) -> tuple[str, ...]:
 
 def _relations(rows: Relation) -> Iterator[Relation]:
     yield rows
-    if isinstance(rows.source, PersonRows):
-        yield from _relations(rows.source.of)
     for side in rows.sides:
         yield from _relations(side)
 

@@ -288,8 +288,7 @@ def dates(
     step = 7 if every == "week" else 1
     begin = start.toordinal() - (start.weekday() if every == "week" else 0)
     days = range(max(begin, 1), end.toordinal() + 1, step)
-    few = len(days) <= MOST_KEYS
-    checks.demand(few, "last", last, expected=f"at most {MOST_KEYS:,} dates")
+    checks.demand(len(days) <= MOST_KEYS, "last", last, expected=f"at most {MOST_KEYS:,} dates")
     return tuple(map(dt.date.fromordinal, days))
 
 

@@ -427,8 +427,7 @@ def _ranged(leaf: ColumnReading, lower: float, upper: float) -> ColumnReading:
     present, clamped = f"{leaf.sql} IS NOT NULL", f"least({leaf.sql}, {double(upper)})"
     sql = f"CASE WHEN {present} THEN greatest({clamped}, {double(lower)}) END"  # NULL is ignored
     column = leaf.column
-    found = Column(column.name, column.kind, lower, upper)
-    return dataclasses.replace(leaf, sql=sql, column=found)
+    return dataclasses.replace(leaf, sql=sql, column=Column(column.name, column.kind, lower, upper))
 
 
 def join_key(kind: Kind, sql: str) -> str:

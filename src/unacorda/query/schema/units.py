@@ -481,8 +481,7 @@ class Reach:
         touched = cells if max_groups is None else min(max_groups, cells)
         in_groups = None if max_rows_per_group is None else max_rows_per_group * touched
         bounds = [rows for rows in (max_rows, in_groups) if rows is not None]
-        if not bounds:
-            raise InvalidParameter("max_rows", None, expected=_BOUNDED)
+        checks.demand(bounds, "max_rows", None, expected=_BOUNDED)
         rows = min(bounds)
         return Reach(
             rows=rows,

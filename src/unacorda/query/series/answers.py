@@ -403,8 +403,7 @@ class SeriesAnswers:
 def read_answers(ledger: Ledger, dataset: str, name: str) -> SeriesAnswers:
     """All answers of a series so far, of the ledger alone; InvalidParameter where there is none."""
     record, account = ledger.series(dataset, name), ledger.account(dataset)
-    expected = f"a series of account {dataset!r}"
-    demand(record is not None, "name", name, expected=expected)
+    demand(record is not None, "name", name, expected=f"a series of account {dataset!r}")
     assert record is not None
     terms: Mapping[str, Any] = dict(account.terms)
 

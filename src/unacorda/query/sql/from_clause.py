@@ -122,8 +122,7 @@ def person_source(source: Source, tree: exp.Select, name: str) -> Source:
             label = free_name(shown, people.taken)
             people, meant = people.derive(label, found, node), Name(label)
         columns.append(Offered(table=name, shown=shown, meant=meant.name))
-    listed = replace(people, name=name or "the sub-select", columns=tuple(columns))
-    return listed.called(name)
+    return replace(people, name=name or "the sub-select", columns=tuple(columns)).called(name)
 
 
 def _ids(source: Source) -> dict[str, str | None]:
@@ -488,8 +487,7 @@ class _Sources:
         if given(clause) != {"expressions"}:
             raise self.fault("it uses WITH RECURSIVE", "Write WITH name AS (SELECT ...).", clause)
         if len(clause.expressions) > _MOST_SELECTS:
-            reason = f"WITH has more than {_MOST_SELECTS} entries"
-            raise self.fault(reason, "Write fewer.", clause)
+            raise self.fault(f"WITH has more than {_MOST_SELECTS} entries", "Write fewer.", clause)
         for common in clause.expressions:
             alias = common.args.get("alias")
             known = given(common) <= {"this", "alias", "materialized"}
@@ -559,8 +557,7 @@ class _Sources:
         if isinstance(tree, exp.SetOperation) and self.level <= _MOST_SELECTS:
             return self.together(tree, name)
         if not isinstance(tree, exp.Select):
-            reason = f"a sub-select is none, at {errors.fragment(tree)!r}"
-            raise self.fault(reason, ROW_WISE, tree)
+            raise self.fault(f"a sub-select is none, at {errors.fragment(tree)!r}", ROW_WISE, tree)
         if self.level > _MOST_SELECTS:
             raise errors.too_deep(self.text)
         grouped = tree.args.get("group") is not None

@@ -309,8 +309,7 @@ class _SelectReading(Aggregates):
         named = isinstance(projection, exp.Alias)
         alias, node = (projection.alias, projection.this) if named else ("", projection)
         if isinstance(node, exp.Star):
-            reason = "it selects rows (*), and only aggregates leave"
-            raise self.source.fault(reason, OFFERED, node)
+            raise self.source.fault("it selects rows (*), and only aggregates leave", OFFERED, node)
         found = self.aggregate(node)
         if found is not None:
             return replace(found, alias=alias)
@@ -322,8 +321,7 @@ class _SelectReading(Aggregates):
             reason = f"its column {errors.fragment(node)!r} has no name"
             raise self.source.fault(reason, "Name it with AS: SUM(x) / COUNT(*) AS ratio.", node)
         self.refuse_others(node)
-        name = shown_name(projection)
-        return _Key(alias=alias, name=name, node=self.source.read(node), at=node)
+        return _Key(alias=alias, name=shown_name(projection), node=self.source.read(node), at=node)
 
     def named(self, tree: exp.Select, entries: list[_Entry], shown: dict[str, str]) -> list[_Entry]:
         """The entries with their names; names the caller gave must differ, others get a number."""

@@ -236,8 +236,7 @@ class Source:
 
     def stepping(self, clause: str, at: object) -> AbstractContextManager[None]:
         """Raise what a step raises as about this clause; a public table is only joined."""
-        known = "JOIN" if self.query is None else clause
-        return placed(known, self.text, at)
+        return placed("JOIN" if self.query is None else clause, self.text, at)
 
     def where(self, clause: exp.Expression) -> Source:
         """The rows that a WHERE keeps."""

@@ -326,8 +326,7 @@ def _let(writer: Values, node: exp.Expression) -> Typed:
         called += ".{}"
     values = {field: writer.value(part) for field, part in fields.items()}
     for field, value in values.items():
-        said = f"{alias}.{writer.quoted(field)}"
-        names[called.format(field)] = Typed(said, value.type)
+        names[called.format(field)] = Typed(f"{alias}.{writer.quoted(field)}", value.type)
     body = type(writer)(writer.relations, names, writer.depth + 1).value(function.this)
     listed = {field: value.sql for field, value in values.items()}
     return Typed(writer.bound(alias, listed, body.sql), body.type)
