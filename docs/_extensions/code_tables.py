@@ -14,7 +14,7 @@ from functions import AGGREGATES, FUNCTIONS
 
 from unacorda.query.expressions import language
 from unacorda.query.expressions.parse import parse
-from unacorda.query.sql.aggregates import OFFERED
+from unacorda.query.sql.outputs import OFFERED
 from unacorda.server.fields import CURATING, ENDPOINTS, Endpoint, openapi_document
 from unacorda.server.problems import TITLES
 from unacorda.settings import DATASET, OIDC, SERVER, Option

@@ -55,7 +55,7 @@ RETURNED = {
     "unacorda.query.results.description.ColumnLook": "",
     "unacorda.query.row_bounds.SuggestedBounds": "to_dict",
     "unacorda.query.aggregates.row_counts.KeptRows": "sentence to_dict",
-    "unacorda.query.sql.postprocess.Select": "outputs",
+    "unacorda.query.sql.outputs.Select": "outputs",
     "unacorda.query.series.stream.Series": "name answered explain answer answer_until answers",
     "unacorda.query.series.answers.SeriesAnswers": "columns to_dicts to_pandas kept plot",
     "unacorda.query.series.answers.SeriesForecast": "",

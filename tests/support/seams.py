@@ -228,8 +228,7 @@ from unacorda.query.schema.sources import PublicSelect
 from unacorda.query.schema.table import ColumnReading, TableSchema, readings, scope_of
 from unacorda.query.schema.units import Person, Reach, Row, Unit, steps_of
 from unacorda.query.session import Session
-from unacorda.query.sql.aggregates import Item
-from unacorda.query.sql.postprocess import Computed, Ordering, Select
+from unacorda.query.sql.outputs import Computed, Item, Ordering, Select
 from unacorda.query.sql.select import parse_select
 
 __all__ = [

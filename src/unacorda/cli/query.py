@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from unacorda.query.results.explanation import Explanation
     from unacorda.query.results.release import Release
     from unacorda.query.session import Session
-    from unacorda.query.sql.postprocess import Select
+    from unacorda.query.sql.outputs import Select
 
 
 _NO_KEPT = (

@@ -76,7 +76,7 @@ from unacorda.query.results.words import FoundKeys, forecasts_of, provenance, re
 from unacorda.query.row_bounds import best_bound, errors_by_bound
 from unacorda.query.schema.facts import Key
 from unacorda.query.schema.units import Person, Unit
-from unacorda.query.sql.postprocess import Select
+from unacorda.query.sql.outputs import Select
 from unacorda.query.sql.select import build_query, parse_select
 
 

@@ -64,7 +64,7 @@ from unacorda.query.schema.facts import Bounds, Key, check_keys
 from unacorda.query.schema.sources import Looked, Public
 from unacorda.query.schema.table import DeclaredFacts, TableSchema, scopes_of
 from unacorda.query.schema.units import Person, Row, Unit
-from unacorda.query.sql.postprocess import Select, arranged
+from unacorda.query.sql.outputs import Select, arranged
 from unacorda.query.sql.select import build_query, parse_select
 
 if TYPE_CHECKING:

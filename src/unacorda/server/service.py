@@ -38,7 +38,7 @@ from unacorda.query.results.simulation import Assume
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Auto, Person, Row, Unit
 from unacorda.query.session import Session
-from unacorda.query.sql.postprocess import Select, arranged
+from unacorda.query.sql.outputs import Select, arranged
 from unacorda.server.config import Config
 from unacorda.server.oidc import Issuer
 from unacorda.server.problems import Problem, problem_of

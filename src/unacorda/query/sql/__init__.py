@@ -1,3 +1,3 @@
-"""An analyst's SELECT: select.py reads one, postprocess.py arranges what is released."""
+"""An analyst's SELECT: select.py reads one, outputs.py arranges what is released."""
 
 # SPDX-License-Identifier: Apache-2.0

@@ -40,7 +40,7 @@ from unacorda.query.plan.query import Query
 from unacorda.query.plan.relation import MOST_COPIES, How
 from unacorda.query.schema.sources import Public
 from unacorda.query.schema.units import Person
-from unacorda.query.sql.aggregates import plain
+from unacorda.query.sql.outputs import plain
 from unacorda.query.sql.source import (
     ROW_WISE,
     UNION_ALL,

@@ -26,9 +26,18 @@ from unacorda.query.expressions.reader import Reader, bare, given, refuse_lost, 
 from unacorda.query.noise.selection import GivenKeys
 from unacorda.query.plan.groups import without_tables
 from unacorda.query.plan.query import Query, answer_columns
-from unacorda.query.sql.aggregates import OFFERED, Aggregates, Item, names_for, plain
 from unacorda.query.sql.from_clause import from_clause
-from unacorda.query.sql.postprocess import Computed, Ordering, Select, check_arrangement
+from unacorda.query.sql.outputs import (
+    OFFERED,
+    Aggregates,
+    Computed,
+    Item,
+    Ordering,
+    Select,
+    check_arrangement,
+    names_for,
+    plain,
+)
 from unacorda.query.sql.source import (
     Start,
     bounds_hint,
