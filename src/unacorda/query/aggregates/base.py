@@ -20,13 +20,12 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unacorda import checks
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter, MissingBound, UnsafeExpression
-from unacorda.query.aggregates.grid import GridCounts, Ranking
+from unacorda.query.aggregates.grid import Floats, GridCounts, Ranking
 from unacorda.query.aggregates.measures import Climbers, Measure, Thresholds
 from unacorda.query.expressions.language import (
     Expression,
@@ -40,8 +39,6 @@ from unacorda.query.noise.additive import Noise, Share
 from unacorda.query.schema.facts import interval
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Reach, Unit
-
-Floats = NDArray[np.float64]
 
 ENDINGS = ("", "_se", "_low", "_high", "_from", "_to", "_value")
 """What columns of a release may add to the name of an answer."""
@@ -268,7 +265,7 @@ class Assumption:
             expected = "a list of finite numbers, not empty"
             checks.demand(fits, f"values[{name!r}]", "...", expected=expected)
 
-    def of(self, column: str) -> NDArray[np.float64] | None:
+    def of(self, column: str) -> Floats | None:
         """The assumed values of a column, or None."""
         values = self.values.get(column)
         return None if values is None else np.asarray(values, dtype=np.float64)

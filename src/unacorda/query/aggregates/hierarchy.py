@@ -63,7 +63,6 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unacorda import checks
 from unacorda.bits import RandomBits
@@ -71,6 +70,7 @@ from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.events import Event, compose
 from unacorda.query.aggregates.base import Aggregate, Answer, Assumption, Exact, Forecast, Single
+from unacorda.query.aggregates.grid import Flags, Floats, Integers
 from unacorda.query.aggregates.linear import BoundedSum, Count, CountPeople
 from unacorda.query.aggregates.measures import Measure
 from unacorda.query.noise.additive import AdditiveNoise, Share
@@ -86,8 +86,6 @@ LevelWeights = tuple[Fraction, ...] | Literal["overall"] | None
 """Parts of the budget by level; "overall": such that all numbers together err least."""
 GivenLevelWeights = Sequence[Number] | Literal["overall"] | None
 """The same as a caller writes them."""
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 _MOST_COLUMNS = 6
 _GRID = 2**12  # of shares
@@ -334,7 +332,7 @@ class _ShareSplit:
     all released numbers; laplace: whether precision goes with the square of a share.
     """
 
-    inside: NDArray[np.bool_]
+    inside: Flags
     parts: Floats
     fits: Floats
     rates: Floats
@@ -423,7 +421,7 @@ class _ShareSplit:
         return float(_summed(self.weights * ratios))
 
 
-def _sums(values: Floats, among: NDArray[np.bool_]) -> Floats:
+def _sums(values: Floats, among: Flags) -> Floats:
     """By line of `among` the sum of these values."""
     sums: Floats = _summed(np.where(among, values, 0.0))
     return sums

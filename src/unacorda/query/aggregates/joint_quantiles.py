@@ -65,12 +65,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
 from unacorda.mechanisms.noise.refinement import LazyUniform
 from unacorda.privacy import events
-from unacorda.query.aggregates.grid import GridCounts, PlaceBins, is_below
+from unacorda.query.aggregates.grid import Floats, GridCounts, Integers, PlaceBins, is_below
 from unacorda.query.aggregates.quantile_tree import PLACES_LOG2, QuantileDraws, row_weight, spread
 from unacorda.query.noise.additive import (
     AdditiveNoise,
@@ -82,9 +81,6 @@ from unacorda.query.noise.additive import (
 )
 from unacorda.query.noise.selection import Draws, draws_for
 from unacorda.query.schema.units import Reach
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 _UNIT_LOG2 = 40  # of the weights of bins
 _PIECES = 64  # at most, that a bin is cut into

@@ -33,7 +33,6 @@ from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
@@ -48,6 +47,7 @@ from unacorda.query.aggregates.base import (
     weight_of,
     widened,
 )
+from unacorda.query.aggregates.grid import Flags, Floats
 from unacorda.query.aggregates.linear import Linear, OfClamped
 from unacorda.query.aggregates.measures import (
     Clamp,
@@ -70,8 +70,6 @@ from unacorda.query.noise.additive import (
 )
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Reach
-
-Floats = NDArray[np.float64]
 
 _AT_AN_END = "a mean at an end of the range has this error; in the middle it is 1.4 times less"
 _STEPS = 512
@@ -229,7 +227,7 @@ def ratio_interval(
     """
     grid = np.linspace(-1.0, 1.0, _STEPS + 1)
 
-    def explained(u: Floats, d: Floats, t: Floats) -> NDArray[np.bool_]:
+    def explained(u: Floats, d: Floats, t: Floats) -> Flags:
         return np.asarray(np.abs(d - u * t) <= scale * _quantile(np.abs(u), laplace=laplace))
 
     guess = np.clip(np.divide(difference, total, out=np.zeros_like(total), where=total > 0), -1, 1)

@@ -26,9 +26,8 @@ from fractions import Fraction
 from typing import Literal, final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from unacorda.query.aggregates.grid import bisection
+from unacorda.query.aggregates.grid import Floats, Integers, bisection
 from unacorda.query.expressions.language import Expression, Kind, double
 from unacorda.query.noise.additive import grid_unit
 from unacorda.query.schema.units import Person, Unit, id_columns
@@ -74,7 +73,7 @@ class Clamp:
         """Both ends as numbers."""
         return self.absolute(self.lower), self.absolute(self.upper)
 
-    def centered(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def centered(self, values: Floats) -> Floats:
         """Values put on [-1, 1], clamped."""
         return np.clip((values - self.absolute(self.lower)) / self.half - 1, -1.0, 1.0)
 
@@ -441,10 +440,10 @@ class Climbers:
     cell the sums of the numbers of each such group that has people.
     """
 
-    people: NDArray[np.int64]
+    people: Integers
     totals: Sequence[Mapping[int, int]]
 
-    def above(self) -> NDArray[np.int64]:
+    def above(self) -> Integers:
         """By cell and rung, how many people pass the rung."""
         passing = np.cumsum(self.people[:, ::-1], axis=1)[:, ::-1]
         return passing[:, 1:]

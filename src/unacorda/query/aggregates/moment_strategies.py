@@ -63,7 +63,6 @@ from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
 from unacorda.mechanisms.noise.rounding import floor_log2
@@ -76,6 +75,7 @@ from unacorda.query.aggregates.base import (
     Forecast,
     Single,
 )
+from unacorda.query.aggregates.grid import Floats
 from unacorda.query.aggregates.measures import Clamp
 from unacorda.query.expressions.language import Expression, Kind
 from unacorda.query.noise.additive import (
@@ -87,7 +87,6 @@ from unacorda.query.noise.additive import (
 )
 from unacorda.query.schema.units import Reach
 
-Floats = NDArray[np.float64]
 Vectors = tuple[tuple[int, ...], ...]
 
 _BITS = 31  # of the width of a range in its unit, so that squares fit in 63

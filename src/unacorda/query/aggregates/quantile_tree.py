@@ -71,7 +71,6 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
 from unacorda.mechanisms.selection.exponential import Exponential
@@ -80,6 +79,7 @@ from unacorda.privacy.guarantees import PureDP
 from unacorda.query.aggregates.grid import (
     SLOTS_LOG2,
     GridCounts,
+    Integers,
     PlaceBins,
     SpreadDraws,
     draw_spread,
@@ -87,8 +87,6 @@ from unacorda.query.aggregates.grid import (
 from unacorda.query.noise.additive import CONFIDENCE, Sensitivity, Share, of_ranks
 from unacorda.query.noise.selection import Draws, draws_for
 from unacorda.query.schema.units import Reach
-
-Integers = NDArray[np.int64]
 
 PLACES_LOG2 = 16
 """The logarithm of how many places a slot of the public grid has."""

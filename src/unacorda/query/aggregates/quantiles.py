@@ -40,7 +40,6 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unacorda import checks
 from unacorda.bits import RandomBits
@@ -62,6 +61,8 @@ from unacorda.query.aggregates.base import (
 )
 from unacorda.query.aggregates.grid import (
     LEAST_RESOLUTION_LOG2,
+    Floats,
+    Integers,
     PublicGrid,
     Ranking,
     draw_places,
@@ -76,7 +77,7 @@ from unacorda.query.noise.selection import Draws, draws_for
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Reach
 
-Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
+Ends = tuple[Floats, Floats]
 
 _MISS = 0.025  # of either end of an interval
 _FEW_ROWS = "of a group with no more rows than its rank may be off it tells nothing: count them too"
@@ -130,7 +131,7 @@ class GridAggregate(OfColumn):
 
     def draw(
         self, exact: Exact, q: Fraction, mechanism: Exponential, bits: RandomBits, *, shift: int = 0
-    ) -> NDArray[np.int64]:
+    ) -> Integers:
         """Draw a point of the grid for every cell, aimed at the rank q n + shift.
 
         mechanism: for losses times the denominator of q.
@@ -141,7 +142,7 @@ class GridAggregate(OfColumn):
         )
 
     def assumed(
-        self, assume: Assumption | None, error: Callable[[NDArray[np.float64], int], float]
+        self, assume: Assumption | None, error: Callable[[Floats, int], float]
     ) -> dict[str, Any]:
         """The forecast for assumed values; error: a function of these and the number of rows."""
         values = None if assume is None else assume.of(self.column)
@@ -251,9 +252,7 @@ class BoundedQuantile(GridAggregate, Single):
             **self.assumed(assume, functools.partial(self._expected_error, noise.point)),
         )
 
-    def _expected_error(
-        self, mechanism: Exponential, values: NDArray[np.float64], rows: int
-    ) -> float:
+    def _expected_error(self, mechanism: Exponential, values: Floats, rows: int) -> float:
         """Root mean squared error about the exact quantile of `rows` rows with this law."""
         grid = self.grid
         counts = np.bincount(grid.places(values), minlength=grid.steps + 1)
@@ -392,9 +391,7 @@ class GridQuantiles(GridAggregate):
         """One error for all its answers, given those of the quantiles."""
         return math.sqrt(math.fsum(error**2 for error in errors) / len(errors))
 
-    def _expected_error(
-        self, noise: QuantileDraws, values: NDArray[np.float64], rows: int
-    ) -> float:
+    def _expected_error(self, noise: QuantileDraws, values: Floats, rows: int) -> float:
         """That of all answers, where a cut's rank is off by Laplace noise of its deviation."""
         ordered = np.sort(np.clip(values, *self.limits))
         chances = (np.arange(2_000) + 0.5) / 2_000

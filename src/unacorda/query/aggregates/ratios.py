@@ -23,7 +23,6 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unacorda import checks
 from unacorda.checks import Number
@@ -38,6 +37,7 @@ from unacorda.query.aggregates.base import (
     weight_of,
     widened,
 )
+from unacorda.query.aggregates.grid import Floats
 from unacorda.query.aggregates.measures import (
     Clamp,
     Clamped,
@@ -57,8 +57,6 @@ from unacorda.query.expressions.language import Expression, Written, written
 from unacorda.query.noise.additive import noise_quantile
 from unacorda.query.schema.facts import interval
 from unacorda.query.schema.table import TableSchema
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

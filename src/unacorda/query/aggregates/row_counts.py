@@ -37,11 +37,11 @@ from unacorda.query.aggregates.base import (
     Answer,
     Assumption,
     Exact,
-    Floats,
     Forecast,
     Single,
     weight_of,
 )
+from unacorda.query.aggregates.grid import Floats
 from unacorda.query.aggregates.measures import Thresholds, growing_rungs
 from unacorda.query.noise.additive import (
     CONFIDENCE,

@@ -41,7 +41,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unacorda import checks
 from unacorda.checks import Number
@@ -54,6 +53,7 @@ from unacorda.query.aggregates.base import (
     weight_of,
     widened,
 )
+from unacorda.query.aggregates.grid import Flags, Floats
 from unacorda.query.aggregates.measures import (
     Clamp,
     Clamped,
@@ -81,7 +81,6 @@ from unacorda.query.aggregates.ratios import OfTwo, RatioSide
 from unacorda.query.expressions.language import Written, written
 from unacorda.query.noise.additive import noise_quantile
 
-Floats = NDArray[np.float64]
 Range = tuple[Floats, Floats]
 
 _EVEN = 201  # values of a column that are assumed where none are given
@@ -611,7 +610,7 @@ def _correlation_ends(noisy: Noisy, guess: Floats, *, laplace: bool) -> tuple[Fl
     return np.where(known, low, -1.0), np.where(known, high, 1.0)
 
 
-def _known(found: Range, known: NDArray[np.bool_]) -> Range:
+def _known(found: Range, known: Flags) -> Range:
     return np.where(known, found[0], 1.0), np.where(known, found[1], 1.0)
 
 

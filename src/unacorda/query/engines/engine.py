@@ -36,14 +36,13 @@ from dataclasses import InitVar, dataclass, replace
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unacorda import checks
 from unacorda.addresses import shown
 from unacorda.bits import RandomBits
 from unacorda.errors import EngineFailed, InvalidParameter, SourceUnreadable, UnacordaError
 from unacorda.query.aggregates.base import Answer, Exact
-from unacorda.query.aggregates.grid import GridCounts, Lines, Ranking
+from unacorda.query.aggregates.grid import GridCounts, Integers, Lines, Ranking
 from unacorda.query.aggregates.measures import Climbers, Measure, Thresholds
 from unacorda.query.allocation import Allocation
 from unacorda.query.engines.compile import (
@@ -66,7 +65,7 @@ from unacorda.query.schema.units import Unit
 
 T = TypeVar("T")
 
-Climbed = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], list[int]]
+Climbed = tuple[Integers, Integers, Integers, list[int]]
 """Of one ladder: cells, rungs passed, people, and the sums of their numbers."""
 
 
@@ -79,7 +78,7 @@ class Tallies:
     people) and the sums. rankings: for each ranking the arrays (cell, place, rows).
     """
 
-    cells: NDArray[np.int64]
+    cells: Integers
     sums: tuple[list[int], ...]
     ladders: tuple[Climbed, ...] = ()
     rankings: tuple[Lines, ...] = ()
@@ -537,7 +536,7 @@ class KeyedRows:
     def __init__(
         self,
         asking: EngineQuery,
-        people: NDArray[np.int64],
+        people: Integers,
         *,
         names: Sequence[str],
         engine: object,
@@ -576,14 +575,14 @@ def find_keys(asking: EngineQuery, found: KeyCountSql, *, engine: object) -> Key
     return KeyedRows(asking, _people(asking), names=found.names, engine=engine)
 
 
-def _people(asking: EngineQuery) -> NDArray[np.int64]:
+def _people(asking: EngineQuery) -> Integers:
     """The people who have each key, by the places of the keys."""
     counted = asking.fetch("SELECT place, people FROM found")
     order = np.argsort(_integers(counted["place"]))
     return _integers(counted["people"])[order]
 
 
-def _integers(column: Any) -> NDArray[np.int64]:
+def _integers(column: Any) -> Integers:
     if isinstance(column, np.ndarray):
         column = np.ma.getdata(column)
     return np.asarray(column, dtype=np.int64)
@@ -644,7 +643,7 @@ class Given:
         )
 
 
-def _by_cell(cells: NDArray[np.int64], numbers: Sequence[int], size: int) -> list[int]:
+def _by_cell(cells: Integers, numbers: Sequence[int], size: int) -> list[int]:
     column = [0] * size
     for cell, value in zip(cells.tolist(), numbers, strict=True):
         column[cell] = value

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unacorda.accounting.charges import charge
 from unacorda.checks import demand
@@ -24,12 +23,11 @@ from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.plan.codec import rows_of
 from unacorda.query.plan.query import Query
 from unacorda.query.schema.units import Person, Row, Unit
-from unacorda.query.series.plan import KEPT, ROWS, SeriesPlan, column_of
+from unacorda.query.series.plan import KEPT, ROWS, Floats, SeriesPlan, column_of
 
 if TYPE_CHECKING:
     import pandas
 
-Floats = NDArray[np.float64]
 
 _Z: Final = 1.959964
 _SHOWN: Final = 8

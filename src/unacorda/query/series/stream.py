@@ -26,7 +26,6 @@ from functools import partial
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unacorda import checks
 from unacorda.accounting.charges import charge, request_price
@@ -46,7 +45,7 @@ from unacorda.query.plan.codec import with_steps
 from unacorda.query.plan.query import Query
 from unacorda.query.row_bounds import BoundErrors, error_lines, rows_question
 from unacorda.query.series.answers import SeriesAnswers, SeriesForecast
-from unacorda.query.series.plan import KEPT, ONCE, ROWS, SeriesPlan
+from unacorda.query.series.plan import KEPT, ONCE, ROWS, Floats, SeriesPlan
 
 _Integers: TypeAlias = dict[str, list[list[int]]]
 """By name, step and cell."""
@@ -338,9 +337,6 @@ def _check_scope(ledger: Ledger | SubAccount) -> None:
 
 
 # ---- bounds on the steps of a person -------------------------------------------------------------
-
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
