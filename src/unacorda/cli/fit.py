@@ -39,11 +39,7 @@ _MODELS = {
 @params.verb(short_help="Fit a regression to a table of people.")
 @data("FORMULA")
 @params.option(
-    "--model",
-    params.one_of(*_MODELS),
-    "The regression.",
-    default="linear",
-    show_default=True,
+    "--model", params.one_of(*_MODELS), "The regression.", default="linear", show_default=True
 )
 @params.option(
     "--quantile", params.number(above=0, below=1), "Of --model quantile; 0.5 is the median."

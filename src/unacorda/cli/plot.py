@@ -276,10 +276,7 @@ def loss(event: Event, relation: Neighbors, *, delta: Fraction | None) -> Drawn:
     return Drawn(axes, {**numbers, "epsilon": epsilon})
 
 
-@_kind(
-    _delta("Above 0: where epsilons are compared."),
-    of_events=True,
-)
+@_kind(_delta("Above 0: where epsilons are compared."), of_events=True)
 def amplification(event: Event, relation: Neighbors, *, delta: Fraction | None) -> Drawn:
     """What Poisson samples of each event cost compared with their share, at --delta."""
     from unacorda import accounting, plots
@@ -353,10 +350,7 @@ def spending(book: Ledger, dataset: str, *, now: dt.datetime) -> Drawn:
     return Drawn(axes, {"time": [time.isoformat() for time in times], "spent": shares})
 
 
-@_kind(
-    _file,
-    params.option("--column", "NAME", "The column, where there are several."),
-)
+@_kind(_file, params.option("--column", "NAME", "The column, where there are several."))
 def errors(*, file: Path, column: str | None) -> Drawn:
     """A release as JSON, with its intervals."""
     from unacorda import plots

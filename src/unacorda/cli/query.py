@@ -83,8 +83,7 @@ def _level_weights(_name: str, text: str) -> GivenLevelWeights:
     "Print what would happen, cost and err, instead of asking: reads no data and spends nothing.",
 )
 @params.flag(
-    "--detail",
-    "With --explain: print the rows, the noise and what other budgets would buy too.",
+    "--detail", "With --explain: print the rows, the noise and what other budgets would buy too."
 )
 @params.option(
     "--assuming",

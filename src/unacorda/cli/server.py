@@ -69,11 +69,7 @@ def _budget(name: str, text: str) -> dict[str, str]:
 _file = click.argument("config", metavar="FILE", type=params.Read(_config, "FILE"))
 _dataset = click.argument("dataset", metavar="DATASET")
 _name = click.argument("analyst", metavar="ANALYST")
-_limit = click.argument(
-    "budget",
-    metavar="KIND=X",
-    type=params.Read(_budget, "KIND=X"),
-)
+_limit = click.argument("budget", metavar="KIND=X", type=params.Read(_budget, "KIND=X"))
 
 
 @params.verb("serve")

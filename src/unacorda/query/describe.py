@@ -50,8 +50,7 @@ Progress = Callable[[int, int], None]
 """Called with (questions asked, questions in all): both functions of released numbers."""
 
 _IDS = re.compile(
-    r"(.*[_. -])?(id|uuid|guid)|index|row(_?id|_?names?|_?n(o|um|umber))?|unnamed.*|",
-    re.IGNORECASE,
+    r"(.*[_. -])?(id|uuid|guid)|index|row(_?id|_?names?|_?n(o|um|umber))?|unnamed.*|", re.IGNORECASE
 )
 """Names of columns that number rows or name people and things, of which no look is taken."""
 QUANTILES = (Fraction(1, 20), Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fraction(19, 20))

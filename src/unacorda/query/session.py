@@ -942,13 +942,7 @@ class Session:
         return SeriesForecast.of(self._series_plan(query, **choices), self.budget)
 
     def suggest_over_time(
-        self,
-        query: Query,
-        *,
-        before: int,
-        budget: Guarantee,
-        share: Number = "0.1",
-        **asked: Any,
+        self, query: Query, *, before: int, budget: Guarantee, share: Number = "0.1", **asked: Any
     ) -> SuggestedSteps:
         """Find contribution bounds for a series from the rows before its start, and pay for it.
 
@@ -1428,12 +1422,7 @@ def _names_of(argument: str, tables: object, *, expected: str) -> list[str]:
 
 
 def _check_options(
-    unit: object,
-    budget: object,
-    columns: object,
-    ledger: object,
-    bits: object,
-    **notes: str | None,
+    unit: object, budget: object, columns: object, ledger: object, bits: object, **notes: str | None
 ) -> None:
     """Raise InvalidParameter for options of another type, and notes that no ledger can keep."""
     expected = "unacorda.Person('id column', max_rows=...) or unacorda.Row()"

@@ -45,14 +45,7 @@ import numpy as np
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.privacy import events
-from unacorda.query.aggregates.base import (
-    Answer,
-    Assumption,
-    Exact,
-    Forecast,
-    Single,
-    weight_of,
-)
+from unacorda.query.aggregates.base import Answer, Assumption, Exact, Forecast, Single, weight_of
 from unacorda.query.aggregates.measures import Thresholds, growing_rungs, per_person
 from unacorda.query.expressions.language import Expression, Kind, Written, double, written
 from unacorda.query.noise.additive import (

@@ -272,10 +272,7 @@ class Assumption:
 
 
 def widened(
-    values: Floats,
-    half_widths: Floats,
-    ends: tuple[Floats, Floats],
-    limits: tuple[float, float],
+    values: Floats, half_widths: Floats, ends: tuple[Floats, Floats], limits: tuple[float, float]
 ) -> tuple[Floats, Floats]:
     """Intervals that were cut to limits, none of them shorter than the noise of its value.
 
@@ -497,11 +494,7 @@ def weight_of(weight: Number, *, argument: str = "weight") -> Fraction:
 
 
 def expression_of(
-    column: str,
-    scope: TableSchema,
-    *,
-    kind: Kind | None = Kind.NUMBER,
-    argument: str = "column",
+    column: str, scope: TableSchema, *, kind: Kind | None = Kind.NUMBER, argument: str = "column"
 ) -> Expression:
     """A column by its name, or else an expression, as an expression.
 

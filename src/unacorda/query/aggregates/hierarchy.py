@@ -644,10 +644,7 @@ def consistent(name: str, aggregate: Aggregate, margins: Margins, reach: Reach) 
             "group, with margins: other answers do not add up",
         )
     return Consistent(
-        of=aggregate,
-        margins=margins,
-        weight=aggregate.weight,
-        expressions=aggregate.expressions,
+        of=aggregate, margins=margins, weight=aggregate.weight, expressions=aggregate.expressions
     )
 
 

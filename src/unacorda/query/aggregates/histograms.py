@@ -407,13 +407,7 @@ def _edges(edges: object) -> tuple[float, ...]:
     return found
 
 
-def top(
-    column: Written,
-    k: int,
-    values: Iterable[Key] | None = None,
-    *,
-    weight: Number = 1,
-) -> Top:
+def top(column: Written, k: int, values: Iterable[Key] | None = None, *, weight: Number = 1) -> Top:
     """Find the k most frequent values of a column, with their numbers of rows.
 
     The release has one row for each of the k, the most frequent first, with the value as `value`.

@@ -67,14 +67,7 @@ import numpy as np
 from unacorda.bits import RandomBits
 from unacorda.mechanisms.noise.rounding import floor_log2
 from unacorda.privacy.guarantees import PureDP
-from unacorda.query.aggregates.base import (
-    TABLE_ROWS,
-    Answer,
-    Assumption,
-    Exact,
-    Forecast,
-    Single,
-)
+from unacorda.query.aggregates.base import TABLE_ROWS, Answer, Assumption, Exact, Forecast, Single
 from unacorda.query.aggregates.grid import Floats
 from unacorda.query.aggregates.measures import Clamp
 from unacorda.query.expressions.language import Expression, Kind

@@ -331,11 +331,7 @@ class Cutting(QuantileDraws):
                     sensitivity=Fraction(draws.mechanism.sensitivity) * unit,
                 )
         return Cutting(
-            wanted=tuple(wanted),
-            ends=ends,
-            plan=plan,
-            levels=tuple(levels),
-            mechanisms=mechanisms,
+            wanted=tuple(wanted), ends=ends, plan=plan, levels=tuple(levels), mechanisms=mechanisms
         )
 
     @property

@@ -33,14 +33,7 @@ import numpy as np
 
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
-from unacorda.query.aggregates.base import (
-    Answer,
-    Assumption,
-    Exact,
-    Forecast,
-    Single,
-    weight_of,
-)
+from unacorda.query.aggregates.base import Answer, Assumption, Exact, Forecast, Single, weight_of
 from unacorda.query.aggregates.grid import Floats
 from unacorda.query.aggregates.measures import Thresholds, growing_rungs
 from unacorda.query.noise.additive import (
@@ -444,10 +437,7 @@ class RowsKept(Single):
             noise=f"{noise}, on the people in each of {len(self.rungs) + 1:,} bins by "
             "number of rows",
             sensitivity=of_one_bin(reach).reason,
-            notes=(
-                f"standard deviation of the noise: {noise.standard_deviation:.4g}",
-                _ONE_SIDED,
-            ),
+            notes=(f"standard deviation of the noise: {noise.standard_deviation:.4g}", _ONE_SIDED),
         )
 
 

@@ -87,10 +87,7 @@ def bound_rows(
         turns = f"dense_rank() OVER (PARTITION BY {', '.join(ids)} ORDER BY {order})"
         taken = f"SELECT {content}, {turns} AS turn FROM ({rows})"
         rows = f"SELECT {content} FROM ({taken}) WHERE turn <= {steps.groups}"
-    for most, of, purpose in (
-        (steps.each, own, "rows in a group"),
-        (steps.rows, ids, None),
-    ):
+    for most, of, purpose in ((steps.each, own, "rows in a group"), (steps.rows, ids, None)):
         if most is not None:
             drawn = salt if purpose is None else salt_for(purpose, salt)
             sample = _Sample(most=most, ids=ids, cell=cell, values=values, of=of, salt=drawn)

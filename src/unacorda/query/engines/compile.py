@@ -274,11 +274,7 @@ def _looked_up(
 
 
 def _matched(
-    rows: Relation,
-    source: Matched,
-    sides: Sequence[str],
-    needed: set[str],
-    context: SqlContext,
+    rows: Relation, source: Matched, sides: Sequence[str], needed: set[str], context: SqlContext
 ) -> str:
     """Each side bound by itself, then joined on the person, and on the further columns."""
     columns = {new: source.columns[new] for new in source.columns if new in needed}

@@ -534,12 +534,7 @@ class KeyedRows:
     """
 
     def __init__(
-        self,
-        asking: EngineQuery,
-        people: Integers,
-        *,
-        names: Sequence[str],
-        engine: object,
+        self, asking: EngineQuery, people: Integers, *, names: Sequence[str], engine: object
     ) -> None:
         self._asking, self.people, self._names, self._engine = asking, people, names, engine
 

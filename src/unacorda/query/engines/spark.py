@@ -239,11 +239,7 @@ class Spark(TranslatedEngine):
     once = False  # what WITH names is written out wherever its name stands
 
     def __init__(
-        self,
-        tables: Mapping[str, Any],
-        *,
-        spark: Any,
-        timeout: float | None = None,
+        self, tables: Mapping[str, Any], *, spark: Any, timeout: float | None = None
     ) -> None:
         super().__init__(timeout=timeout)
         if not hasattr(spark, "_jsparkSession"):

@@ -283,10 +283,7 @@ class _Text:
 
 
 def _row(
-    name: str,
-    *parts: str | _Whole | _Text,
-    option: str | _Word | None = None,
-    free: str = "",
+    name: str, *parts: str | _Whole | _Text, option: str | _Word | None = None, free: str = ""
 ) -> _Rule:
     """A rule for an operation.
 

@@ -70,12 +70,7 @@ Rule = Callable[..., Value]
 
 
 def number(
-    sql: str,
-    *,
-    range: Range,
-    size: Size = PLAIN,
-    integer: bool = False,
-    nullable: bool = True,
+    sql: str, *, range: Range, size: Size = PLAIN, integer: bool = False, nullable: bool = True
 ) -> Value:
     """A value of kind NUMBER or INTEGER; its size is what this, its range and its kind allow."""
     if not range.empty:

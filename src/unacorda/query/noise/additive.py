@@ -146,9 +146,7 @@ def of_one_bin(reach: Reach) -> Sensitivity:
 def of_sums(reach: Reach, *, lower: int, upper: int) -> Sensitivity:
     """Sums by cell of integers in [lower, upper] (both in grid units)."""
     return of_vectors(
-        reach,
-        [(lower,), (upper,)],
-        each="each moves the sum by at most max(|lower|, |upper|)",
+        reach, [(lower,), (upper,)], each="each moves the sum by at most max(|lower|, |upper|)"
     )
 
 

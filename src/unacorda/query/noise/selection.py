@@ -111,10 +111,7 @@ def _ways(
             multiplier = Fraction(root_up(1 / share.mu_squared))
             squared, event = 8 / (_PI * multiplier**2), events.Gaussian(noise_multiplier=multiplier)
     epsilon = Fraction(root_down(squared * each**2 / whole.l2_squared))
-    yield Draws(
-        mechanism=Exponential(epsilon=epsilon, sensitivity=each * unit),
-        event=event,
-    )
+    yield Draws(mechanism=Exponential(epsilon=epsilon, sensitivity=each * unit), event=event)
 
 
 _MISS = (1 - CONFIDENCE) / 2  # of climbing on where no one is left, and of stopping too soon

@@ -185,11 +185,7 @@ def _together(
     tables = left.table, right.table
     types = {name: _common_type(name, one.type, two.type, tables) for (name, one), two in pairs}
     scope = TableSchema(
-        table=table,
-        leaves=leaves,
-        ids=joint_ids(types),
-        facts=facts,
-        read_public=left.read_public,
+        table=table, leaves=leaves, ids=joint_ids(types), facts=facts, read_public=left.read_public
     )
     source = kind(left=rows, right=other, columns=columns)
     found = Relation(source=source, scope=scope, public=rows.public)

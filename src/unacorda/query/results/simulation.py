@@ -281,9 +281,7 @@ def simulated(
         forecast = aggregate.forecast(allocation.noises[name], allocation.reach, assumed[name])
         for column in (f"{name}{part}" for part in aggregate.parts):
             columns[column] = SimulatedColumn(
-                limited=limited[column],
-                unlimited=unlimited[column],
-                noise=forecast.standard_error,
+                limited=limited[column], unlimited=unlimited[column], noise=forecast.standard_error
             )
     return assumed, SimulatedBias(keys=asked.released_keys, columns=columns)
 

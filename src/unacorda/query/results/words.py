@@ -14,13 +14,7 @@ from unacorda.privacy.guarantees import Guarantee
 from unacorda.privacy.neighbors import ReplaceOne
 from unacorda.query.aggregates.automatic import AutomaticSum
 from unacorda.query.aggregates.base import Forecast
-from unacorda.query.aggregates.linear import (
-    BoundedSum,
-    Count,
-    CountDistinct,
-    CountPeople,
-    Linear,
-)
+from unacorda.query.aggregates.linear import BoundedSum, Count, CountDistinct, CountPeople, Linear
 from unacorda.query.allocation import Allocation
 from unacorda.query.expressions.language import (
     Expression,

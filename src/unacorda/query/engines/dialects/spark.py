@@ -37,10 +37,7 @@ class _Spark(Values):
             "DOUBLE": {exp.Mod: "try_mod({this:double}, {expression:double})"},
             # Of decimals DIV gives 64 bits, which hold whatever is divided here.
             "HUGEINT": {exp.IntDiv: "CAST(({this} DIV {expression}) AS DECIMAL(38,0))"},
-            "BIGINT": {
-                exp.BitwiseRightShift: _shifted,
-                exp.StrPosition: "instr({this}, {substr})",
-            },
+            "BIGINT": {exp.BitwiseRightShift: _shifted, exp.StrPosition: "instr({this}, {substr})"},
             "TEXT": {
                 exp.RegexpExtract: (
                     "regexp_extract({this}, {expression:constant}, {group:constant})"

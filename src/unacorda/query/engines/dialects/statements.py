@@ -19,13 +19,7 @@ from sqlglot import exp
 
 from unacorda.errors import UnsupportedConstruct
 from unacorda.query.engines.compile import KeyCountSql, Statement, compile_chosen
-from unacorda.query.engines.dialects.values import (
-    TYPES,
-    Typed,
-    Untranslatable,
-    Values,
-    window,
-)
+from unacorda.query.engines.dialects.values import TYPES, Typed, Untranslatable, Values, window
 from unacorda.query.engines.engine import Engine
 from unacorda.query.expressions.reader import given
 from unacorda.query.plan.query import Query
@@ -80,7 +74,7 @@ _Columns = Mapping[str, str]
 _Tables = Mapping[str, NamedTable]
 _SAID: Mapping[type, set[str]] = {
     exp.Select: {
-        *("expressions", "from_", "joins", "where", "group", "having", "windows", "with_"),
+        *("expressions", "from_", "joins", "where", "group", "having", "windows", "with_")
     },
     exp.Union: {"this", "expression", "with_", "distinct"},
     exp.Subquery: {"this", "alias"},
