@@ -461,7 +461,7 @@ def _keys_of(keys: Sequence[str], private_keys: Sequence[str]) -> GivenKeys:
         column, listed = assignment("--keys", text, form=_KEYS)
         demand(column not in found, "--keys", text, expected="each column once")
         file = listed.startswith("@")
-        found[column] = _keys_in(column, listed[1:]) if file else _listed_keys(listed)
+        found[column] = _keys_in(column, listed[1:]) if file else listed_in(listed)
         demand(found[column], "--keys", text, expected=_KEYS)
     for column in private_keys:
         demand(column not in found, "--private-keys", column, expected=KEYS_ONCE)
@@ -469,13 +469,12 @@ def _keys_of(keys: Sequence[str], private_keys: Sequence[str]) -> GivenKeys:
     return found
 
 
-def _listed_keys(listed: str) -> tuple[str, ...]:
-    """The keys in a line of CSV; none for what is no line of it."""
+def listed_in(text: str) -> tuple[str, ...]:
+    """What a line of CSV lists; nothing for what is no line of it."""
     try:
-        rows = list(csv.reader([listed], skipinitialspace=True, strict=True))
+        return tuple(next(csv.reader([text], skipinitialspace=True, strict=True), ()))
     except csv.Error:
-        rows = []
-    return tuple(rows[0]) if len(rows) == 1 else ()
+        return ()
 
 
 def _keys_in(column: str, name: str) -> tuple[str, ...]:

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import datetime as dt
 import shlex
 from collections.abc import Mapping, Sequence
@@ -52,14 +51,11 @@ def _bins(texts: Sequence[str]) -> dict[str, Cells]:
     for text in texts:
         column, listed = params.assignment("--bins", text, form=_CELLS)
         demand(column not in found, "--bins", text, expected="each column once")
-        try:
-            parts = next(csv.reader([listed], skipinitialspace=True, strict=True), [])
-        except csv.Error:
-            parts = []
+        parts = params.listed_in(listed)
         demand(parts, "--bins", text, expected=_CELLS)
         numbers = [_number(part) for part in parts]
         if all(isinstance(one, str) for one in numbers):
-            found[column] = _days(parts) or parts
+            found[column] = _days(parts) or list(parts)
             continue
         edges = [one for one in numbers if not isinstance(one, str)]
         demand(len(edges) == len(parts), "--bins", text, expected=_CELLS)

@@ -175,6 +175,8 @@ def data(text: str | None = None) -> Decorator:
             *, words: Sequence[str], tables: Sequence[str], public: Sequence[str],
             delimiter: str | None, settings: Path | None, **given: Any,
         ) -> Any:  # fmt: skip
+            from unacorda.settings import read_settings
+
             named, places = _named_files("--table", tables), list(words)
             usual = _SETTINGS if _SETTINGS.is_file() and not named else None
             # A single word is the text where the tables are known without it.
@@ -189,7 +191,8 @@ def data(text: str | None = None) -> Decorator:
             is_file = path is not None and not _is_name(path)
             fits = settings is None or not (named or is_file)
             demand(fits, "--settings", str(settings), expected="no --table and no file with it")
-            known = None if is_file else _settings_in(settings or usual)
+            place = settings or usual
+            known = None if is_file or place is None else read_settings(place)
             dataset = None if known is None else known.dataset(given.get("dataset"))
             found = _tables_of(path, named, dataset)
             if text == "SELECT":
@@ -253,12 +256,6 @@ def _options(metavar: str) -> list[Decorator]:
 def _is_name(text: str) -> bool:
     """Whether a word is the name of a table, not a file."""
     return bool(re.fullmatch(r"\w+", text))
-
-
-def _settings_in(path: Path | None) -> Settings | None:
-    from unacorda.settings import read_settings
-
-    return None if path is None else read_settings(path)
 
 
 def _tables_of(

@@ -37,6 +37,7 @@ from unacorda.privacy.events import (
     compose,
 )
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
+from unacorda.query.aggregates.base import Assumed, Forecast
 from unacorda.query.noise.additive import Noise, Share
 from unacorda.query.noise.selection import KeyRule, hits_of, key_rule
 from unacorda.query.plan.query import Query, QueryBatch, Scan, naming, scans_of
@@ -109,6 +110,14 @@ class Allocation:
         """What a release costs, to be priced by an accountant."""
         found = [] if self.rule is None else [self.rule.event]
         return compose([*found, *(noise.event for noise in self.noises.values())])
+
+    def forecasts(self, query: Query, assumed: Assumed | None = None) -> dict[str, Forecast]:
+        """Forecast every answer before the data are read, by the aggregate's name."""
+        known = assumed or {}
+        return {
+            name: aggregate.forecast(self.noises[name], self.reach, known.get(name))
+            for name, aggregate in query.aggregates.items()
+        }
 
 
 def allocate(query: Query, request: Guarantee) -> Allocation:

@@ -72,7 +72,7 @@ from unacorda.query.plan.query import (
 )
 from unacorda.query.results.release import Release
 from unacorda.query.results.simulation import Assume, assumed_of, check_assumption
-from unacorda.query.results.words import FoundKeys, forecasts_of, provenance, readings_of
+from unacorda.query.results.words import FoundKeys, provenance, readings_of
 from unacorda.query.row_bounds import best_bound, errors_by_bound
 from unacorda.query.schema.facts import Key
 from unacorda.query.schema.units import Person, Unit
@@ -208,7 +208,7 @@ def execute(
         share = _kept(query, answers)
         answers = {name: one for name, one in answers.items() if name not in query.aside}
         place = BatchPosition(together=priced.together, number=number) if several else None
-        forecasts = forecasts_of(query, allocation)
+        forecasts = allocation.forecasts(query)
         answers = _with_open_ranges(query, forecasts, answers)
         releases.append(
             Release(

@@ -805,17 +805,11 @@ class EngineKind(NamedTuple):
         return opened
 
 
-def _address(*schemes: str) -> Callable[[object], bool]:
-    return lambda engine: (
-        isinstance(engine, str) and engine.startswith(tuple(f"{scheme}://" for scheme in schemes))
-    )
-
-
 def _from(package: str) -> Callable[[object], bool]:
     return lambda engine: type(engine).__module__.partition(".")[0] == package
 
 
-_postgres = _address("postgresql", "postgres", "postgresql+psycopg")
+_POSTGRES = ("postgresql://", "postgres://", "postgresql+psycopg://")
 _sqlalchemy = _from("sqlalchemy")
 
 ENGINES = (
@@ -824,7 +818,7 @@ ENGINES = (
     EngineKind(
         "postgres.Postgres",
         "'postgresql://user@host/database' or a SQLAlchemy Engine of such a database",
-        lambda it: _postgres(it) or _sqlalchemy(it),
+        lambda it: it.startswith(_POSTGRES) if isinstance(it, str) else _sqlalchemy(it),
         "server",
     ),
 )

@@ -143,7 +143,8 @@ def columns_of(table: str, value: Any) -> tuple[Any, str]:
     """
     kind = type(value).__module__.split(".")[0]
     names = list(value.column_names) if kind == "pyarrow" else list(value.columns)
-    fits, expected = all(map(_is_name, names)), "column names that are text"
+    fits = all(checks.is_text(name) and "\x00" not in name for name in names)
+    expected = "column names that are text"
     if fits:
         fits = len(names) == len({name.casefold() for name in names}) > 0
         expected = "column names that differ by more than capitals"
@@ -157,10 +158,6 @@ def columns_of(table: str, value: Any) -> tuple[Any, str]:
             held[f"c{number}"] = found
         read.append(f"{sql.format(f'c{number}')} AS {identifier(name)}")
     return pa.table(held), ", ".join(read)
-
-
-def _is_name(name: object) -> bool:
-    return isinstance(name, str) and name != "" and "\x00" not in name
 
 
 def copied(table: str, value: Any) -> Any:

@@ -30,6 +30,7 @@ from typing import Any
 import sqlalchemy
 
 from unacorda.addresses import ESCAPED, Server, shown
+from unacorda.checks import demand
 from unacorda.errors import InvalidParameter, SourceChanged, SourceUnreadable
 from unacorda.extras import require
 from unacorda.postgres import READING, beginning, pinned
@@ -514,12 +515,9 @@ def _door(server: object) -> tuple[Connect, Server]:
     if not isinstance(server, sqlalchemy.Engine):
         expected = f"{_ADDRESS}, or a SQLAlchemy Engine"
         raise InvalidParameter("engine", shown(server), expected=expected)
-    if (server.dialect.name, server.dialect.driver) != ("postgresql", "psycopg"):
-        raise InvalidParameter(
-            "engine",
-            f"an Engine of {server.dialect.name}+{server.dialect.driver}",
-            expected="one made with sqlalchemy.create_engine('postgresql+psycopg://...')",
-        )
+    kind = f"{server.dialect.name}+{server.dialect.driver}"
+    expected = "one made with sqlalchemy.create_engine('postgresql+psycopg://...')"
+    demand(kind == "postgresql+psycopg", "engine", f"an Engine of {kind}", expected=expected)
     url = server.url
     found = Server.of("", {"host": url.host, "password": url.password, **url.query})
     if found is None:

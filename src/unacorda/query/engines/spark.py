@@ -25,7 +25,8 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, TypeVar
 
-from unacorda.errors import EngineFailed, InvalidParameter
+from unacorda.checks import demand
+from unacorda.errors import EngineFailed
 from unacorda.extras import require
 from unacorda.query.engines.dialects.spark import translate
 from unacorda.query.engines.dialects.statements import NamedTable, Translated, TranslatedEngine
@@ -119,8 +120,8 @@ def _check_room(spark: Any) -> None:
     name = "spark.driver.maxResultSize"
     written = spark.sparkContext.getConf().get(name, "1g")
     java = spark._jvm.org.apache.spark.network.util.JavaUtils  # noqa: SLF001
-    if 0 < java.byteStringAsBytes(written) < _LEAST_RESULT:
-        raise InvalidParameter(name, written, expected="at least '1g', or '0' for no limit")
+    fits = not 0 < java.byteStringAsBytes(written) < _LEAST_RESULT
+    demand(fits, name, written, expected="at least '1g', or '0' for no limit")
 
 
 T = TypeVar("T")
@@ -242,14 +243,10 @@ class Spark(TranslatedEngine):
         self, tables: Mapping[str, Any], *, spark: Any, timeout: float | None = None
     ) -> None:
         super().__init__(timeout=timeout)
-        if not hasattr(spark, "_jsparkSession"):
-            raise InvalidParameter(
-                "engine", type(spark), expected="a SparkSession that is not a Spark Connect one"
-            )
-        if ended(spark):
-            raise InvalidParameter(
-                "engine", "a stopped SparkSession", expected="a SparkSession that is running"
-            )
+        expected = "a SparkSession that is not a Spark Connect one"
+        demand(hasattr(spark, "_jsparkSession"), "engine", type(spark), expected=expected)
+        expected = "a SparkSession that is running"
+        demand(not ended(spark), "engine", "a stopped SparkSession", expected=expected)
         with quietly():
             require("pyarrow", extra="spark")
             self._spark = spark.newSession()

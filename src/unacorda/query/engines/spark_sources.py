@@ -27,6 +27,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from unacorda.checks import demand
 from unacorda.errors import InvalidParameter, SourceUnreadable
 from unacorda.query.engines.dialects.spark import quoted
 from unacorda.query.engines.dialects.statements import NamedTable
@@ -383,12 +384,8 @@ def _frame(spark: Any, name: str, source: Any, caller: Any) -> _Found:
     if type(source).__module__.startswith("pyspark."):
         return _own_frame(spark, name, source)
     if isinstance(source, str) and _is_table_name(source):
-        if not caller.catalog.tableExists(source):
-            raise InvalidParameter(
-                f"tables[{name!r}]",
-                source,
-                expected="a table of Spark's catalogue, or a path ending in .csv, .tsv or .parquet",
-            )
+        expected = "a table of Spark's catalogue, or a path ending in .csv, .tsv or .parquet"
+        demand(caller.catalog.tableExists(source), f"tables[{name!r}]", source, expected=expected)
         return _own_frame(spark, name, caller.table(source))
     located = locate(name, source)
     note_delimiter(source, located)
@@ -414,18 +411,13 @@ def _is_table_name(text: str) -> bool:
 
 
 def _own_frame(spark: Any, name: str, frame: Any) -> _Found:
-    if not hasattr(frame, "_jdf") or not hasattr(frame, "toArrow"):
-        raise InvalidParameter(
-            f"tables[{name!r}]", type(frame), expected="a Spark DataFrame, not one of Spark Connect"
-        )
+    argument, whole = f"tables[{name!r}]", hasattr(frame, "_jdf") and hasattr(frame, "toArrow")
+    expected = "a Spark DataFrame, not one of Spark Connect"
+    demand(whole, argument, type(frame), expected=expected)
     plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001
     base, unfit = _base(plan)
-    if unfit:
-        raise InvalidParameter(
-            f"tables[{name!r}]",
-            f"a DataFrame made by {unfit}",
-            expected=f"a table as it is stored. {_MATERIALISE}",
-        )
+    expected = f"a table as it is stored. {_MATERIALISE}"
+    demand(not unfit, argument, f"a DataFrame made by {unfit}", expected=expected)
     if base.getClass().getSimpleName() != "LogicalRelation":
         moved = _moved(spark, plan, base)
         return moved, _held_columns(moved), ()
@@ -435,12 +427,9 @@ def _own_frame(spark: Any, name: str, frame: Any) -> _Found:
 def _files(spark: Any, name: str, frame: Any, stored: Any) -> _Found:
     """A relation of files, read anew: neither a listing nor a cache of the caller's is used."""
     kind = str(stored.fileFormat().getClass().getName())
-    if kind != "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat":
-        raise InvalidParameter(
-            f"tables[{name!r}]",
-            f"a table read by {kind.rpartition('.')[2].removesuffix('$')}",
-            expected=_REWRITE,
-        )
+    read = kind == "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
+    reader = f"a table read by {kind.rpartition('.')[2].removesuffix('$')}"
+    demand(read, f"tables[{name!r}]", reader, expected=_REWRITE)
     index = stored.location()
     if index.getClass().getSimpleName() == "CatalogFileIndex":
         index = index.filterPartitions(spark._jvm.PythonUtils.toSeq([]))  # noqa: SLF001

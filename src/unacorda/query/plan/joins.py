@@ -101,14 +101,12 @@ def matched(
     """Rows of one person from two private tables, side by side; see `Query.join`."""
     left, right = rows.scope, other.scope
     _check_how(how)
-    if not left.ids:
-        raise InvalidParameter(
-            "join",
-            right.table,
-            expected="a public table (Session(..., public={...})), since unacorda.Row() protects "
-            "single rows and of two private tables many could meet one: protect "
-            "unacorda.Person('id', max_rows=...), and join on the id",
-        )
+    expected = (
+        "a public table (Session(..., public={...})), since unacorda.Row() protects single rows "
+        "and of two private tables many could meet one: protect unacorda.Person('id', "
+        "max_rows=...), and join on the id"
+    )
+    checks.demand(left.ids, "join", right.table, expected=expected)
     if max_rows is None and rows.most_of_person == other.most_of_person == 1:
         max_rows = 1
     most = _limits(max_rows, left.table, right.table)

@@ -393,7 +393,7 @@ def _lines_of_column(column: ColumnLook) -> list[str]:
     """One column, line by line."""
     facts = _facts(column)
     if column.quantiles:
-        facts |= _quantiles(column, "{} quantile")
+        facts |= _quantiles(column)
     if column.bars and column.range is not None:
         facts["people by value"] = _sparks([bar.count.value for bar in column.bars])
     lines = [f"  {name:19}  {value}" for name, value in facts.items()]
@@ -418,10 +418,10 @@ def _facts(column: ColumnLook) -> dict[str, str]:
     return facts
 
 
-def _quantiles(column: ColumnLook, name: str) -> dict[str, str]:
+def _quantiles(column: ColumnLook) -> dict[str, str]:
     """Quantiles with their intervals, by names that hold the share."""
     return {
-        name.format(share): f"{value} ({column.intervals[share]})"
+        f"{share} quantile": f"{value} ({column.intervals[share]})"
         if share in column.intervals
         else "no usable interval"
         for share, value in column.quantiles.items()
@@ -480,7 +480,7 @@ def _section(column: ColumnLook) -> str:
     if column.missing is not None:  # next to the people who have a value, where these are known
         place = 0 if column.present is None else 1
         facts.insert(place, ("people with a missing value", _possible(column.missing)))
-    facts += _quantiles(column, "{} quantile").items()
+    facts += _quantiles(column).items()
     picture = _picture(column) if column.bars else ""
     note = f'<p class="soft">{html.escape(column.note)}</p>' if column.note else ""
     return (

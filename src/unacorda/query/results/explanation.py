@@ -19,8 +19,8 @@ from unacorda.display import aligned, escape, paragraph, preformatted, table
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import GDP, Guarantee
 from unacorda.query.aggregates.base import Assumed, Forecast
-from unacorda.query.allocation import Allocation, PricedBatch, allocate_together
-from unacorda.query.plan.query import Query, QueryBatch, place_of
+from unacorda.query.allocation import PricedBatch, allocate_together
+from unacorda.query.plan.query import Query, place_of
 from unacorda.query.results.simulation import Assume, SimulatedBias, simulated
 from unacorda.query.results.words import (
     FoundKeys,
@@ -124,7 +124,8 @@ def _outlooks(
                 bought = allocate_together(together.queries, budget, weights=together.weights)
             except InvalidParameter:  # a budget that no noise can keep
                 continue
-            found = _forecasts(together, bought, assumed)
+            of_all = zip(together.queries, bought, assumed, strict=True)
+            found = [one.forecasts(query, known) for query, one, known in of_all]
         budgets.append((budget, list(map(_gauges, found))))
     return [
         Outlook(
@@ -132,19 +133,6 @@ def _outlooks(
             cuts=(*_rows_cut(query, known), *_values_cut(query, known)),
         )
         for place, (query, known) in enumerate(zip(together.queries, assumed, strict=True))
-    ]
-
-
-def _forecasts(
-    together: QueryBatch, allocations: Sequence[Allocation], assumed: Sequence[Assumed]
-) -> list[dict[str, Forecast]]:
-    """By question and aggregate, what is known of its error with this noise."""
-    return [
-        {
-            name: aggregate.forecast(one.noises[name], one.reach, known[name])
-            for name, aggregate in query.aggregates.items()
-        }
-        for query, one, known in zip(together.queries, allocations, assumed, strict=True)
     ]
 
 
@@ -627,7 +615,8 @@ def explanation_of(
         for query, allocation in zip(together.queries, allocations, strict=True)
     ]
     assumed = [known for known, _ in tried]
-    forecasts = _forecasts(together, allocations, assumed)
+    of_all = zip(together.queries, allocations, assumed, strict=True)
+    forecasts = [one.forecasts(query, known) for query, one, known in of_all]
     outlooks = _outlooks(priced, forecasts, assumed)
     found = [
         Explanation(

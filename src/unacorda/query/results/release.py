@@ -563,10 +563,8 @@ def draw(name: str, answer: Answer, columns: dict[str, Sequence[Any]], *, axes: 
     """
     from unacorda import plots
 
-    if not answer.values:
-        raise InvalidParameter(
-            "release", "no rows", expected="a release with rows: no private key was found"
-        )
+    expected = "a release with rows: no private key was found"
+    checks.demand(answer.values, "release", "no rows", expected=expected)
     low, high = answer.limits
     usable = answer.usable
     kept = [value if fine else None for value, fine in zip(answer.values, usable, strict=True)]

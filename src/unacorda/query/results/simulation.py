@@ -277,9 +277,8 @@ def simulated(
         most = max((n for k in assumed.values() if k for n in k.rows_per_person or ()), default=1)
         unlimited = _answers(asked, _with_rows(unit, most), tables)
     columns = {}
-    for name, aggregate in asked.aggregates.items():
-        forecast = aggregate.forecast(allocation.noises[name], allocation.reach, assumed[name])
-        for column in (f"{name}{part}" for part in aggregate.parts):
+    for name, forecast in allocation.forecasts(asked, assumed).items():
+        for column in (f"{name}{part}" for part in asked.aggregates[name].parts):
             columns[column] = SimulatedColumn(
                 limited=limited[column], unlimited=unlimited[column], noise=forecast.standard_error
             )

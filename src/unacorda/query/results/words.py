@@ -135,14 +135,6 @@ _READING = (
 _OF_PEOPLE = " Numbers of people are about all of their rows."
 
 
-def forecasts_of(query: Query, allocation: Allocation) -> dict[str, Forecast]:
-    """Forecast every answer before the data are read, by the aggregate's name."""
-    return {
-        name: aggregate.forecast(allocation.noises[name], allocation.reach, None)
-        for name, aggregate in query.aggregates.items()
-    }
-
-
 def readings_of(query: Query, forecasts: Mapping[str, Forecast]) -> tuple[str, ...]:
     """Notes on a release: which values are clamped, which answers have no interval."""
     ranges: dict[tuple[str, float, float], list[str]] = {}
