@@ -168,3 +168,12 @@ def number(value: Any) -> str:
             return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.1f}"
         case _:
             return str(value)
+
+
+def counted(number: int, what: str) -> str:
+    """Write a number of things.
+
+    >>> counted(1, "row"), counted(1_000, "row")
+    ('1 row', '1,000 rows')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

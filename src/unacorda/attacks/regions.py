@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda import checks
 from unacorda.audit.binomials import rate_above
 from unacorda.audit.bounds import canaries
+from unacorda.display import counted
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.tradeoff import TradeoffCurve
 
@@ -69,8 +70,7 @@ class ErrorRegion:
         return any(promised.beta(alpha=alarms) > missed for alarms, missed in pairs)
 
     def __repr__(self) -> str:
-        tests = "1 test" if self.misses.size == 1 else f"{self.misses.size:,} tests"
-        return f"ErrorRegion({tests}, confidence={self.confidence:g})"
+        return f"ErrorRegion({counted(self.misses.size, 'test')}, confidence={self.confidence:g})"
 
 
 def error_region(

@@ -21,6 +21,7 @@ from unacorda.checks import demand
 from unacorda.cli import params, render
 from unacorda.cli.errors import Invocation, no_account
 from unacorda.cli.params import Decorator, gathered
+from unacorda.display import counted
 from unacorda.errors import InvalidParameter, LedgerFailed, LedgerMismatch
 from unacorda.privacy.guarantees import guarantee_from_json, left_of
 
@@ -608,7 +609,7 @@ def _row(number: int, entry: dict[str, Any]) -> tuple[str, ...]:
     limits = ", ".join(f"{name} {value:,}" for name, value in (entry["limits"] or {}).items())
     answered = "yes" if entry["answered"] else "called off" if entry["called_off"] else "no"
     if entry["steps"] is not None:
-        answered = "1 step" if entry["steps"] == 1 else f"{entry['steps']:,} steps"
+        answered = counted(entry["steps"], "step")
     return (
         str(number),
         _minute(entry["time"]),

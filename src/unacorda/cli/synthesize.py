@@ -19,6 +19,7 @@ from unacorda.cli.ledger import PayingAccount, account, accounts, opened
 from unacorda.cli.missing import Missing
 from unacorda.cli.output import check_target, output, stored_as
 from unacorda.cli.tables import Asked, asked, assumed, data, print_free
+from unacorda.display import counted
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import left_of
 
@@ -333,8 +334,7 @@ def _watch() -> Watch:
     def watched(summary: RoundSummary) -> None:
         nonlocal done
         done += 1
-        count = len(summary.tables)
-        tables = "1 table" if count == 1 else f"{count} tables"
+        tables = counted(len(summary.tables), "table")
         said = f"round {done}: {tables} measured, noise {summary.deviation:.3g} a cell, "
         render.notice(f"{said}{max(summary.left, 0.0):.0%} of the budget for tables left")
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from unacorda import checks
+from unacorda.display import counted
 from unacorda.errors import InvalidParameter
 
 MOST_STEPS = 100_000
@@ -95,7 +96,7 @@ class OverTime:
         return self.within is None and 1 in (self.max_rows, (self.max_steps or 2) * self.each)
 
     def __str__(self) -> str:
-        rows = "1 row" if self.each == 1 else f"{self.each:,} rows"
+        rows = counted(self.each, "row")
         parts = []
         if self.max_steps is not None:
             first = "first step" if self.max_steps == 1 else f"first {self.max_steps:,} steps"

@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
+from unacorda.display import counted
 from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
 from unacorda.mechanisms.noise.rounding import floor_log2
@@ -133,7 +134,9 @@ def of_people(reach: Reach) -> Sensitivity:
     docs/proofs/people.md, Theorem 1.
     """
     most = reach.felt
-    return _by_one(most, f"one unit changes the count of people by 1 in at most {_cells(most)}")
+    return _by_one(
+        most, f"one unit changes the count of people by 1 in at most {counted(most, 'cell')}"
+    )
 
 
 def of_one_bin(reach: Reach) -> Sensitivity:
@@ -188,8 +191,9 @@ def of_totals(reach: Reach, *, signs: int = 1) -> Sensitivity:
         most = min(2 * most, reach.cells * signs)
     return _by_one(
         most,
-        f"one unit has one number in at most {_cells(most)}, whatever its rows are; in each it "
-        "changes a count of people by 1 and a sum of cut numbers by the level at which it is cut",
+        f"one unit has one number in at most {counted(most, 'cell')}, whatever its rows are; in "
+        "each it changes a count of people by 1 and a sum of cut numbers by the level at which it "
+        "is cut",
     )
 
 
@@ -228,7 +232,7 @@ def _spreads(reach: Reach) -> Iterator[_Spread]:
 
 
 def _rows(reach: Reach) -> str:
-    rows = "1 row" if reach.rows == 1 else f"{reach.rows:,} rows"
+    rows = counted(reach.rows, "row")
     if 1 < reach.rows == reach.touched * reach.per_cell < reach.rows * reach.touched:
         rows += f", {reach.per_cell:,} in each of {reach.touched:,} groups"
     elif reach.per_cell < reach.rows:
@@ -236,10 +240,6 @@ def _rows(reach: Reach) -> str:
     if reach.replaced:
         return f"replacing one unit takes out at most {rows}, and puts in as many"
     return f"one unit brings at most {rows}"
-
-
-def _cells(most: int) -> str:
-    return "1 cell" if most == 1 else f"{most:,} cells"
 
 
 # ---- noise for what one unit can change ----------------------------------------------------------

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from unacorda.display import counted
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.privacy.neighbors import ReplaceOne
 from unacorda.query.aggregates.automatic import AutomaticSum
@@ -189,9 +190,9 @@ def kept_rows(query: Query) -> str:
     if steps.groups is None and steps.each is None:
         bound = f"at most {unit.all_rows if steps.rows is None else steps.rows:,} per {person}"
     else:
-        groups = [] if steps.groups is None else [f"{_some(steps.groups, 'group')}"]
-        each = [] if steps.each is None else [f"{_some(steps.each, 'row')} in each group"]
-        rows = [] if steps.rows is None else [f"{_some(steps.rows, 'row')} in all"]
+        groups = [] if steps.groups is None else [counted(steps.groups, "group")]
+        each = [] if steps.each is None else [f"{counted(steps.each, 'row')} in each group"]
+        rows = [] if steps.rows is None else [f"{counted(steps.rows, 'row')} in all"]
         bound = f"at most {', '.join([*groups, *each, *rows])} per {person}"
     return f" on the kept rows ({bound})"
 
@@ -202,7 +203,7 @@ def rows_in_words(query: Query) -> tuple[str, ...]:
     lines = _lines_of(pushed, query.names, query.limited)
     if query.public_groups:
         names = ", ".join(group.label for group in query.public_groups)
-        count = _some(len(query.keys), "public key")
+        count = counted(len(query.keys), "public key")
         lines.append(f"keep rows whose {names} is one of {count}; every key is answered")
     if query.margins is not None:
         lines.append(f"sum over columns ({query.margins}); all tables add up")
@@ -313,7 +314,7 @@ def filtered_in_words(query: Query) -> tuple[str, ...]:
             f"{step.expression.text}: filtered after at most {most} rows per {ids} were kept: the "
             "counts are too low; filter columns that are there before, or raise max_rows"
         )
-    kept = f"after at most {_some(unit.all_rows, 'row')} per {ids} were kept"
+    kept = f"after at most {counted(unit.all_rows, 'row')} per {ids} were kept"
     for name in query.filtered_late:
         aggregate = query.aggregates[name]
         if isinstance(aggregate, BoundedSum | AutomaticSum):
@@ -331,7 +332,7 @@ def _counted_once(query: Query, unit: Person) -> str:
         text += " in each group"
     text += ", from all of their rows" + " that are left" * query.rows.bounded_early
     if query.groups and most < query.cells:
-        text += f", in at most {_some(most, 'group')}, chosen at random"
+        text += f", in at most {counted(most, 'group')}, chosen at random"
     return text
 
 
@@ -362,7 +363,7 @@ def _lines_of(rows: Relation, names: Iterable[str], unit: Unit) -> list[str]:
         if isinstance(step, Derive) and not step.label:  # a column under another name
             continue
         if number - 1 == rows.multiplying and isinstance(unit, Person):
-            person, most = ", ".join(rows.scope.ids), _some(unit.all_rows, "row")
+            person, most = ", ".join(rows.scope.ids), counted(unit.all_rows, "row")
             steps.append(
                 f"keep at most {most} of each person ({person}), "
                 "chosen at random, before a step makes several rows of one; how many rows are "
@@ -390,7 +391,7 @@ def _of_people(source: PersonRows, *, names: set[str]) -> str:
     asked = source.asked.items()
     listed = [f"{label} = {value.written(str)}" for label, value in asked if label in names]
     most = source.of.most_of_person
-    rows = "their rows" if most is None else f"their {_some(most, 'row')} that are left at most"
+    rows = "their rows" if most is None else f"their {counted(most, 'row')} that are left at most"
     return (
         f"take one value per person from all {rows}: {', '.join(listed) or 'that they are there'}"
     )
@@ -411,7 +412,7 @@ def _matched(source: Matched) -> list[str]:
     one, two = source.max_rows
     lines.append(
         f"join the rows of each person in {left.table} with theirs in {right.table}, on {named}; "
-        f"{rest}: one person has at most {_some(one * two, 'row')}"
+        f"{rest}: one person has at most {counted(one * two, 'row')}"
     )
     return lines
 
@@ -428,7 +429,7 @@ def _line(step: Step) -> str:
                 f"its first {step.most:,} parts"
             )
         case PeoplePart(label=label, key=key, keys=keys, max_parts=most):
-            parts = _some(most, "part")
+            parts = counted(most, "part")
             return (
                 f"keep the rows of the part where {label} is {key!r}, one of {len(keys):,}: of "
                 f"people who are bound to it, each to at most {parts}, the same for every question"
@@ -443,13 +444,13 @@ def _most(rows: Relation, steps: tuple[Step, ...], unit: Unit) -> str:
     """How many rows of these one unit has, and whether that matters."""
     here = Relation(source=rows.source, scope=rows.scope, steps=steps)
     if not isinstance(unit, Person):
-        return f": one row of the table counts as at most {_some(here.most or 1, 'row')}"
+        return f": one row of the table counts as at most {counted(here.most or 1, 'row')}"
     if here.multiplying is not None:
-        most = unit.all_rows * here.copies
-        return f": one person has at most {_some(most, 'row')}, which are bounded again afterwards"
+        most = counted(unit.all_rows * here.copies, "row")
+        return f": one person has at most {most}, which are bounded again afterwards"
     if here.most is None:
         return ": a person's rows, however many, are bounded afterwards"
-    return f": one person has at most {_some(here.most, 'row')}, which are bounded afterwards"
+    return f": one person has at most {counted(here.most, 'row')}, which are bounded afterwards"
 
 
 def limits_in_words(unit: Person, *, cells: int) -> tuple[str, ...]:
@@ -459,7 +460,7 @@ def limits_in_words(unit: Person, *, cells: int) -> tuple[str, ...]:
     ('keep at most 2 rows of each person (id), chosen at random, over all groups together; how \
 many rows are dropped is not known',)
     """
-    steps, lines = steps_of(unit, cells=cells), []
+    steps, lines, ids = steps_of(unit, cells=cells), [], ", ".join(unit.id)
     if unit.search is not None:
         lines.append(
             f"{unit.max_rows:,} rows of a person: a number that was found privately when the "
@@ -472,10 +473,6 @@ many rows are dropped is not known',)
     )
     for most, what, where, over in limits:
         if most is not None:
-            kept = f"keep at most {_some(most, what)} of each person ({', '.join(unit.id)}){where}"
+            kept = f"keep at most {counted(most, what)} of each person ({ids}){where}"
             lines.append(f"{kept}, chosen at random{over}; how many rows are dropped is not known")
     return tuple(lines)
-
-
-def _some(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' if number != 1 else ''}"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 from unacorda import checks
+from unacorda.display import counted
 from unacorda.errors import InvalidParameter
 from unacorda.ledger.entries import LIMITS, Term
 from unacorda.privacy.guarantees import Guarantee
@@ -315,11 +316,11 @@ class Person:
     def __str__(self) -> str:
         rows, limits = self.max_rows, []
         if self.max_groups is not None:
-            limits.append("1 group" if self.max_groups == 1 else f"{self.max_groups:,} groups")
+            limits.append(counted(self.max_groups, "group"))
         if self.max_rows_per_group is not None:
-            limits.append(f"{_rows(self.max_rows_per_group)} in each group")
+            limits.append(f"{counted(self.max_rows_per_group, 'row')} in each group")
         if rows is not None:
-            limits.append(f"{_rows(rows)} in all" if limits else _rows(rows))
+            limits.append(counted(rows, "row") + (" in all" if limits else ""))
         *first, last = limits
         listed = f"{', '.join(first)} and {last}" if first else last
         ids = ", ".join(self.id)
@@ -513,10 +514,6 @@ def _limit(name: str, value: int | None) -> int | None:
     few = checks.positive_integer(**{name: value}) <= _MOST_ROWS
     checks.demand(few, name, value, expected=f"at most {_MOST_ROWS:,}")
     return int(value)
-
-
-def _rows(number: int) -> str:
-    return "1 row" if number == 1 else f"{number:,} rows"
 
 
 def _relation(neighbors: object) -> Neighbors:
