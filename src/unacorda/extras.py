@@ -1,17 +1,16 @@
-"""Heavy packages, and the modules behind a face: imported where they are used."""
+"""Heavy packages: imported where they are used."""
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
 from unacorda.errors import MissingExtra
 
-__all__ = ["later", "lazy", "require"]
+__all__ = ["later", "require"]
 
 _INSTALLED_AS = {"sklearn": "scikit-learn"}
 """What a package is called where it is installed from, where that is not its own name."""
@@ -53,23 +52,3 @@ def later(package: str) -> Any:
     True
     """
     return _Later(package)
-
-
-def lazy(
-    package: str, homes: Mapping[str, str]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Make the `__getattr__` and the `__dir__` of a package that loads names as they are read.
-
-    homes: of each module within the package the public names that it defines; of "" packages
-    within it.
-    """
-    home = {name: module for module, names in homes.items() for name in names.split()}
-
-    def read(name: str) -> Any:
-        if name not in home:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        if not home[name]:
-            return importlib.import_module(f"{package}.{name}")
-        return getattr(importlib.import_module(f"{package}.{home[name]}"), name)
-
-    return read, lambda: sorted(home)

@@ -211,7 +211,6 @@ def test_the_face_is_lazy_and_complete() -> None:
         "assert all(callable(getattr(accounting, n)) for n in accounting.__all__)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-    assert set(accounting.__all__) <= set(dir(accounting))
     with pytest.raises(AttributeError, match="nonsense"):
-        _ = accounting.nonsense
+        _ = accounting.nonsense  # type: ignore[attr-defined]
     assert accounting.epsilon is accountant.epsilon

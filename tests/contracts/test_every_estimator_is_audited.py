@@ -41,7 +41,7 @@ def audited(name: str, *, spent: Guarantee | None = None) -> Finding:
 
 def spenders() -> set[str]:
     """Public functions with a budget to spend, and classes that have `fit`."""
-    offered = {name: getattr(inference, name) for name in inference.__all__}
+    offered = {name: getattr(inference, name) for name in dir(inference)}
     return {
         name
         for name, one in offered.items()

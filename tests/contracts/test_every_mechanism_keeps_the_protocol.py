@@ -125,7 +125,7 @@ def test_what_is_missing_is_listed_with_a_reason() -> None:
 
 
 def test_the_usual_mechanisms_state_their_parameters() -> None:
-    for name in usual.__all__:
+    for name in dir(usual):
         kind = getattr(usual, name)
         if inspect.isclass(kind):
             assert "\n\nParameters\n----------\n" in (inspect.getdoc(kind) or ""), name

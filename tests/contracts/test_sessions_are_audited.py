@@ -71,7 +71,7 @@ def audited(name: str, *, spent: Guarantee | None = None) -> Finding:
 
 def fits_tables() -> set[str]:
     """Public classes that can be fit to a table."""
-    offered = {name: getattr(inference, name) for name in inference.__all__}
+    offered = {name: getattr(inference, name) for name in dir(inference)}
     return {name for name, one in offered.items() if hasattr(one, "fit_table")}
 
 

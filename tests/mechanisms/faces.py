@@ -9,7 +9,7 @@ from typing import Any
 
 from unacorda import mechanisms
 
-FACES = [face for name in mechanisms.__all__ if inspect.ismodule(face := getattr(mechanisms, name))]
+FACES = [face for name in dir(mechanisms) if inspect.ismodule(face := getattr(mechanisms, name))]
 
 
 class Everything:

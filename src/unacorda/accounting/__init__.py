@@ -8,53 +8,6 @@ can beat.
 
 # SPDX-License-Identifier: Apache-2.0
 
-from __future__ import annotations
+from unacorda.faces import face
 
-from typing import TYPE_CHECKING
-
-from unacorda.extras import lazy
-
-if TYPE_CHECKING:
-    from unacorda.accounting.accountant import (
-        delta,
-        delta_interval,
-        epsilon,
-        epsilon_interval,
-        tradeoff,
-    )
-    from unacorda.accounting.amplification.sampling import sampling_worth
-    from unacorda.accounting.calibration import calibrate, calibrate_grid
-    from unacorda.accounting.charges import charge
-    from unacorda.accounting.explanation import explain
-    from unacorda.accounting.lower_bounds import lower_bound
-    from unacorda.accounting.prices import price, renyi, rho
-
-__all__ = [
-    "calibrate",
-    "calibrate_grid",
-    "charge",
-    "delta",
-    "delta_interval",
-    "epsilon",
-    "epsilon_interval",
-    "explain",
-    "lower_bound",
-    "price",
-    "renyi",
-    "rho",
-    "sampling_worth",
-    "tradeoff",
-]
-
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "accountant": "delta delta_interval epsilon epsilon_interval tradeoff",
-        "amplification.sampling": "sampling_worth",
-        "calibration": "calibrate calibrate_grid",
-        "charges": "charge",
-        "explanation": "explain",
-        "lower_bounds": "lower_bound",
-        "prices": "price renyi rho",
-    },
-)
+__all__, __getattr__, __dir__ = face(__name__, __file__)

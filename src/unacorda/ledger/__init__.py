@@ -6,24 +6,6 @@
 
 # SPDX-License-Identifier: Apache-2.0
 
-from __future__ import annotations
+from unacorda.faces import face
 
-from typing import TYPE_CHECKING
-
-from unacorda.extras import lazy
-
-if TYPE_CHECKING:
-    from unacorda.ledger.export import export_account, verify_export
-    from unacorda.ledger.ledger import open_ledger
-    from unacorda.ledger.pricing import odometer, reprice
-
-__all__ = ["export_account", "odometer", "open_ledger", "reprice", "verify_export"]
-
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "export": "export_account verify_export",
-        "ledger": "open_ledger",
-        "pricing": "odometer reprice",
-    },
-)
+__all__, __getattr__, __dir__ = face(__name__, __file__)

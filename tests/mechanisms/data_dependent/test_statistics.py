@@ -182,8 +182,7 @@ def test_categories_of_another_kind_than_the_data_have_no_records() -> None:
 
 
 def test_the_face_brings_every_statistic() -> None:
-    for name in data_dependent.__all__:
+    for name in dir(data_dependent):
         assert getattr(data_dependent, name) is not None
-        assert name in dir(data_dependent)
     with pytest.raises(AttributeError, match="no attribute 'Average'"):
-        _ = data_dependent.Average
+        _ = data_dependent.Average  # type: ignore[attr-defined]

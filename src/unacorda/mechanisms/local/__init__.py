@@ -12,40 +12,6 @@ predicts the error before any value is seen.
 
 # SPDX-License-Identifier: Apache-2.0
 
-from __future__ import annotations
+from unacorda.faces import face
 
-from typing import TYPE_CHECKING
-
-from unacorda.extras import lazy
-
-if TYPE_CHECKING:
-    from unacorda.mechanisms.local.categories import (
-        RandomizedResponse,
-        SubsetSelection,
-        UnaryEncoding,
-    )
-    from unacorda.mechanisms.local.directions import Directions
-    from unacorda.mechanisms.local.hashing import HadamardResponse, LocalHashing
-    from unacorda.mechanisms.local.means import Duchi, Hybrid, Piecewise
-
-__all__ = [
-    "Directions",
-    "Duchi",
-    "HadamardResponse",
-    "Hybrid",
-    "LocalHashing",
-    "Piecewise",
-    "RandomizedResponse",
-    "SubsetSelection",
-    "UnaryEncoding",
-]
-
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "categories": "RandomizedResponse SubsetSelection UnaryEncoding",
-        "directions": "Directions",
-        "hashing": "HadamardResponse LocalHashing",
-        "means": "Duchi Hybrid Piecewise",
-    },
-)
+__all__, __getattr__, __dir__ = face(__name__, __file__)

@@ -2,15 +2,6 @@
 
 # SPDX-License-Identifier: Apache-2.0
 
-from __future__ import annotations
+from unacorda.faces import face
 
-from typing import TYPE_CHECKING
-
-from unacorda.extras import lazy
-
-if TYPE_CHECKING:
-    from unacorda.mechanisms.sparse_vector.threshold import NumericSparse, SparseVector
-
-__all__ = ["NumericSparse", "SparseVector"]
-
-__getattr__, __dir__ = lazy(__name__, {"threshold": "NumericSparse SparseVector"})
+__all__, __getattr__, __dir__ = face(__name__, __file__)
