@@ -494,10 +494,8 @@ class CommandQuestion:
             if table.casefold() not in known:
                 names = " or ".join(dict.fromkeys([data.name, ALWAYS]))
                 hint = f"Write {names}: the table of {data.file!r} is called by the file's name, "
-                hint += (
-                    f"with _ for other signs than letters, or {ALWAYS!r}. More tables are named "
-                )
-                hint += "by --table and --public."
+                hint += f"with _ for other signs than letters, or {ALWAYS!r}. More tables are "
+                hint += "named by --table and --public."
                 reason = f"{table[:60]!r} is none of the tables of people"
                 raise UnsafeExpression(self.asked.text, reason=reason, hint=hint, place=place)
         public = {name.casefold() for name in data.public}

@@ -294,7 +294,7 @@ class _Look:
         if any(column.searched for column in self.columns):
             self._search(self._share(_RANGES, later=_NUMBERS + later))
         share = self._share(_NUMBERS, later=later)
-        numbers = self._ask("numbers", self._numbers(self.columns), share).answers
+        numbers = self._ask("numbers", self._numbers(self.columns), share).clamped().answers
         pictures: dict[int, _Picture] = {}
         if pictured:
             each = self._share(_PICTURES, later=Fraction(0)) * Fraction(1, len(pictured))
@@ -307,8 +307,8 @@ class _Look:
         return Description(
             table=self.start.scope.table,
             unit=str(self.session.unit),
-            people=_people(numbers["people"])[0],
-            rows=_people(numbers["rows"])[0],
+            people=_estimates(numbers["people"])[0],
+            rows=_estimates(numbers["rows"])[0],
             left_out=self.left_out,
             rows_each=rows_each,
             columns=tuple(
@@ -451,8 +451,8 @@ class _Look:
     def _picture(self, column: _Column, budget: Guarantee) -> _Picture:
         query, bins = self._bars(column)
         release = self._ask(f"picture of {column.name}", query, budget)
-        (answer,) = release.answers.values()
-        found = dict(zip((key for (key,) in release.keys), _people(answer), strict=True))
+        (answer,) = release.clamped().answers.values()
+        found = dict(zip((key for (key,) in release.keys), _estimates(answer), strict=True))
         missing = found.pop(None, None)  # None where too few lack a value to be found
         bars = []
         for key, people in found.items():
@@ -477,9 +477,9 @@ class _Look:
             name=column.name,
             kind=kind,
             source=column.source,
-            present=None if kind == "other" else _people(answers[f"present{n}"])[0],
+            present=None if kind == "other" else _estimates(answers[f"present{n}"])[0],
             bars=bars,
-            missing=_people(answers[f"missing{n}"])[0] if f"missing{n}" in answers else missing,
+            missing=_estimates(answers[f"missing{n}"])[0] if f"missing{n}" in answers else missing,
             note=_HIDDEN if column.hidden else notes.get(kind, ""),
         )
         if column.limits is None:
@@ -506,18 +506,6 @@ class _Look:
             quantiles=drawn,
             intervals=intervals,
         )
-
-
-def _people(answer: Answer) -> list[EstimateWithInterval]:
-    """Counts, none of which is below 0."""
-    return [
-        EstimateWithInterval(
-            value=max(one.value, 0),
-            low=None if one.low is None else max(one.low, 0),
-            high=None if one.high is None else max(one.high, 0),
-        )
-        for one in _estimates(answer)
-    ]
 
 
 def _estimates(answer: Answer) -> list[EstimateWithInterval]:

@@ -400,7 +400,7 @@ def _lines_of_column(column: ColumnLook) -> list[str]:
     if column.bars and column.range is None:
         lines += _bars(column.bars)
     if column.missing is not None:
-        lines.append(f"  missing              {_possible(column.missing)}")
+        lines.append(f"  missing              {_rounded(column.missing)}")
     note = [f"  {column.note}"] if column.note else []
     return [f"{escape(column.name)}: {column.kind}, {_SOURCES[column.source]}", *lines, *note]
 
@@ -409,7 +409,7 @@ def _facts(column: ColumnLook) -> dict[str, str]:
     """What is known of a column, in words, but for quantiles and what is missing."""
     facts = {}
     if column.present is not None:
-        facts["people with a value"] = _possible(column.present)
+        facts["people with a value"] = _rounded(column.present)
     if column.range is not None:
         how = "found privately" if column.found else "declared"
         facts["range"] = f"{' to '.join(column.range)} ({how})"
@@ -428,21 +428,9 @@ def _quantiles(column: ColumnLook) -> dict[str, str]:
     }
 
 
-def _possible(count: EstimateWithInterval) -> str:
-    """A count, and an interval of it, that are at least 0."""
-    ends = (None if end is None else max(end, 0.0) for end in (count.low, count.high))
-    low, high = ends
-    return _rounded(EstimateWithInterval(value=max(count.value, 0.0), low=low, high=high))
-
-
 def _mean_of(mean: EstimateWithInterval, ends: tuple[float, float] | None) -> str:
     """The mean of a column, where its interval is less than the whole range."""
-    if ends is not None and mean.low is not None and mean.high is not None:
-        if mean.low <= ends[0] and mean.high >= ends[1]:
-            return NOTHING
-        value = min(max(mean.value, ends[0], mean.low), ends[1], mean.high)
-        mean = dataclasses.replace(mean, value=value)
-    return _rounded(mean)
+    return NOTHING if (mean.low, mean.high) == ends else _rounded(mean)
 
 
 def _rounded(estimate: EstimateWithInterval) -> str:
@@ -453,7 +441,7 @@ def _rounded(estimate: EstimateWithInterval) -> str:
 def _sparks(counts: Sequence[float]) -> str:
     """Counts as a row of blocks, the highest of full height."""
     top = max([*counts, 1.0])
-    return "".join(_BLOCKS[round(8 * max(count, 0.0) / top)] for count in counts)
+    return "".join(_BLOCKS[round(8 * count / top)] for count in counts)
 
 
 def _bars(bars: Sequence[Bar]) -> list[str]:
@@ -479,7 +467,7 @@ def _section(column: ColumnLook) -> str:
     facts = list(_facts(column).items())
     if column.missing is not None:  # next to the people who have a value, where these are known
         place = 0 if column.present is None else 1
-        facts.insert(place, ("people with a missing value", _possible(column.missing)))
+        facts.insert(place, ("people with a missing value", _rounded(column.missing)))
     facts += _quantiles(column).items()
     picture = _picture(column) if column.bars else ""
     note = f'<p class="soft">{html.escape(column.note)}</p>' if column.note else ""
