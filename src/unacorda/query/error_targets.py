@@ -72,19 +72,15 @@ def budgets_of(
 
     Raises InvalidParameter for what is no kind, or a delta that it has not, or lacks.
     """
-    made = type(account) if kind is None else kind
+    made: Any = type(account) if kind is None else kind
     share = checks.exact("delta", delta)
     checks.demand(0 <= share < 1, "delta", delta, expected="a number from 0 to below 1")
     if made is RenyiDP and isinstance(account, RenyiDP) and not share:
         return lambda number: RenyiDP(account.alpha, number)
     if made is PureDP and not share:
         return PureDP
-    if made is ApproxDP and share:
-        return lambda number: ApproxDP(number, share)
-    if made is ZCDP:
-        return lambda number: ZCDP(number, share)
-    if made is GDP:
-        return lambda number: GDP(number, share)
+    if made in {ZCDP, GDP} or (made is ApproxDP and share):
+        return partial(made, delta=share)
     if made is ApproxDP:
         expected = (
             "one above 0, such as delta=1e-6, since the account's budget is ApproxDP, "
@@ -220,15 +216,8 @@ def _only(query: Query, target: Target) -> Query:
 
 def _excess(query: Query, request: Guarantee, target: Target, assumed: Assumed) -> float:
     """The largest error over what is wanted of it."""
-    found = allocate(query, request)
-    return max(
-        _over(
-            name,
-            query.aggregates[name].forecast(found.noises[name], found.reach, assumed[name]),
-            wanted,
-        )
-        for name, wanted in target.items()
-    )
+    found = allocate(query, request).forecasts(query, assumed)
+    return max(_over(name, found[name], wanted) for name, wanted in target.items())
 
 
 def _over(name: str, forecast: Forecast, wanted: float) -> float:

@@ -239,12 +239,8 @@ def _split_delta(budget: Guarantee, texts: Sequence[str]) -> tuple[Guarantee, Fr
         case ApproxDP(epsilon=epsilon, delta=whole) if texts and 0 < whole < 1:
             delta = whole / 2
             return ApproxDP(epsilon, delta), delta
-        case ZCDP(rho=rho, delta=whole):
-            delta = whole
-            budget = ZCDP(rho)
-        case GDP(mu_squared=mu_squared, delta=whole):
-            delta = whole
-            budget = GDP.from_squared(mu_squared)
+        case ZCDP(delta=delta) | GDP(delta=delta):
+            budget = budget.with_additive([budget.additive[0], Fraction(0)])
         case _:
             pass
     if texts and not 0 < delta < 1:
