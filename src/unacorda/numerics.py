@@ -17,6 +17,7 @@ __all__ = [
     "golden_section",
     "least_whole",
     "lengthen_constants",
+    "narrow_bracket",
     "near",
 ]
 
@@ -24,6 +25,7 @@ CONSTANT_BITS = 4096
 """Binary digits up to which mpmath may be used from several threads at once."""
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
+_TRIALS = 80
 _Number = TypeVar("_Number", float, Fraction)
 
 
@@ -72,6 +74,60 @@ def least_whole(holds: Callable[[int], bool], *, start: int = 0) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high
+
+
+def narrow_bracket(
+    value: Callable[[float], float],
+    goal: float,
+    low: tuple[float, float],
+    high: tuple[float, float],
+    *,
+    near: float = 1e-12,
+) -> tuple[float, float]:
+    """Places nearer than `near`, relatively, where a falling function passes a goal.
+
+    low, high: places with the values there, the first above the goal, the second not; so are the
+    places returned. False position on the logarithm, after Dowell and Jarratt 1971, then halving.
+
+    >>> low, high = narrow_bracket(lambda x: 2.0**-x, 0.25, (0.0, 1.0), (10.0, 2.0**-10))
+    >>> low < 2 <= high < 2 + 1e-11
+    True
+    """
+
+    def level(found: float) -> float:
+        return math.log(found) if found > 0 else -math.inf
+
+    target = level(goal)
+    weights = [level(low[1]) - target, level(high[1]) - target]
+    last = 0
+    for trial in range(_TRIALS):
+        width = high[0] - low[0]
+        if width <= near * high[0]:
+            break
+        middle = low[0] + width / 2
+        known = math.isfinite(weights[0]) and math.isfinite(weights[1])
+        if trial % 4 != 3 and known and weights[0] > weights[1]:
+            share = weights[0] / (weights[0] - weights[1])
+            # a little beyond the meeting place on either side closes the bracket
+            share += 0.1 * near if trial % 2 else -0.1 * near
+            middle = low[0] + width * min(max(share, 1e-4), 1 - 1e-4)
+            if trial % 4 == 2:  # both neighbors of the place where the line meets the goal
+                reach = max(near * high[0] / 4, width * 1e-6)
+                middle += reach if last < 0 else -reach
+        middle = min(max(middle, math.nextafter(low[0], high[0])), high[0])
+        if middle in (low[0], high[0]):
+            break
+        found = value(middle)
+        excess = level(found) - target
+        if found > goal:
+            low = (middle, found)
+            weights = [excess, weights[1] / 2 if last < 0 else weights[1]]
+            last = -1
+        else:
+            high = (middle, found)
+            weights = [weights[0] / 2 if last > 0 else weights[0], excess]
+            last = 1
+    return low[0], high[0]
 
 
 def golden_section(

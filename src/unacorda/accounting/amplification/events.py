@@ -17,6 +17,7 @@ from unacorda.accounting.prices import pure_epsilon
 from unacorda.accounting.rules.base import with_parts
 from unacorda.checks import exact
 from unacorda.errors import UnsupportedEvent
+from unacorda.numerics import narrow_bracket
 from unacorda.privacy import events
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.neighbors import Neighbors, ReplaceOne
@@ -143,27 +144,10 @@ def _crossing(
 ) -> tuple[float, float]:
     """Where a falling delta passes the goal: an epsilon that exceeds it (or 0), one that does not.
 
-    `largest` is known to be enough. The Illinois rule on logarithms, to a relative 10^-7.
+    `largest` is known to be enough; both are nearer than a relative 10^-7.
     """
     start = value(0.0)
     if start <= goal:
         return 0.0, 0.0
-    target, low, high = math.log(goal), 0.0, largest
-    over, under = math.log(start) - target, -1.0
-    moved = 0
-    for _ in range(80):
-        if high - low <= 1e-7 * high:
-            break
-        share = over / (over - under)
-        place = low + (high - low) * min(max(share, 1e-3), 1 - 1e-3)
-        reached = value(place)
-        if reached > goal:
-            low, over = place, math.log(reached) - target
-            under = under / 2 if moved > 0 else under
-            moved = 1
-        else:
-            high = place
-            under = math.log(reached) - target if reached > 0 else -50.0
-            over = over / 2 if moved < 0 else over
-            moved = -1
-    return low, high
+    about = float(goal) / math.e  # how far below the goal the last value lies matters little
+    return narrow_bracket(value, float(goal), (0.0, start), (largest, about), near=1e-7)

@@ -202,13 +202,11 @@ def piece_of(
     *,
     width: float,
     reach: float,
-    ended: float = _ENDED,
 ) -> SampledGaussian | None:
     """A piece of an uncut law, made a probability; None where it is too small for floats.
 
     reach: how many deviations beyond the piece's centres its grid goes; infinite where only the
-    cut is wanted, the grid staying the law's own. ended: of these, how many it goes where a cut
-    ends it.
+    cut is wanted, the grid staying the law's own.
 
     Source      docs/proofs/contour.md, Theorem 9.
     """
@@ -257,7 +255,7 @@ def piece_of(
     end = law.high
     if high < math.inf:  # the cut ends the piece, if need be later than the law
         middle = max(high * weight, top)
-        end = min(max(law.high, middle + ended * width * math.sqrt(weight)), middle + reach)
+        end = min(max(law.high, middle + _ENDED * width * math.sqrt(weight)), middle + reach)
     step = min(law.step, 0.6 / math.sqrt(1 + width**-2), (end - start) / 24)
     points = math.ceil((end - start) / step)
     if points > MOST_POINTS:

@@ -136,9 +136,7 @@ class Turning:
             order = turned[: turned.size // 2]
         if order.size <= _SOME:
             return self
-        return self._only(order[np.linspace(0, order.size - 1, _SOME).astype(np.intp)])
-
-    def _only(self, places: NDArray[np.intp]) -> Turning:
+        places = order[np.linspace(0, order.size - 1, _SOME).astype(np.intp)]
         return replace(self, u=self.u[places], counts=self.counts[places], above=self.above[places])
 
 

@@ -234,10 +234,8 @@ def _holds(spacing: Fraction | None, step: Fraction) -> bool:
 _U = 2.0**-53
 
 
-def settled_sum(found: LossSum, *, step: Fraction, side: Side, spread: bool = True) -> Tilted:
+def settled_sum(found: LossSum, *, step: Fraction, side: Side) -> Tilted:
     """A sum on one grid as a law on another, under the same tilt.
-
-    spread: whether masses are split between two nodes; otherwise they fall to the node below.
 
     Bound       upper or lower, as the side says, of the sum's law, or of that law once spread; see
                 docs/proofs/pld.md, Lemmas 5 and 6.
@@ -256,9 +254,7 @@ def settled_sum(found: LossSum, *, step: Fraction, side: Side, spread: bool = Tr
         nodes, offsets, away = _placed(losses, 8 * _U * np.abs(losses), step=step, side=side)
         values = values * np.exp(side * window.tilt * away)
         slip = float(np.max(away))
-    first, masses, charge = _moved(
-        nodes, offsets, values, step=step, tilt=window.tilt, spread=spread
-    )
+    first, masses, charge = _moved(nodes, offsets, values, step=step, tilt=window.tilt, spread=True)
     # every value may end up at the node above, multiplied by the tilt between
     growth = math.exp(min((window.tilt + 1) * float(step), 700.0))
     charge += found.charge(0.0) * 2
@@ -313,8 +309,8 @@ def settled_atoms(
 ) -> Tilted:
     """Atoms as a law on a grid, under a tilt.
 
-    spread: as in `settled_sum`. aligned: they lie within their error of nodes, so they count as
-    there, and may drift.
+    spread: whether masses are split between two nodes; otherwise they fall to the node below.
+    aligned: they lie within their error of nodes, so they count as there, and may drift.
 
     Bound       as `settled_sum`.
     """

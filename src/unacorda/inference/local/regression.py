@@ -464,9 +464,10 @@ class LocalFit:
         """From here on in whitened coefficients, by all groups but the first."""
         early = len(_EARLY)
         bound = self.device.loss.curvature_bound
+        longest = _LONGEST * (self.device.loss.score_bound / bound)
         for group in self._some(self.groups[1 : 1 + early]):
             way = self._gradients(group, theta).mean(axis=0) / (_CAREFUL * bound)
-            way *= min(1.0, _LONGEST * self._unit / max(float(np.linalg.norm(way)), 1e-300))
+            way *= min(1.0, longest / max(float(np.linalg.norm(way)), 1e-300))
             theta = theta - way
         group = self.groups[1 + early]
         reports = self.device.curvature(self.x[group], self.y[group], theta=theta, bits=self.bits)
@@ -520,10 +521,6 @@ class LocalFit:
 
     def _gradients(self, group: NDArray[np.int64], theta: Floats) -> Floats:
         return self.device.gradient(self.x[group], self.y[group], theta=theta, bits=self.bits)
-
-    @property
-    def _unit(self) -> float:
-        return self.device.loss.score_bound / self.device.loss.curvature_bound
 
 
 def shares(device: Device, people: int, *, asked: Guarantee) -> list[Fraction]:

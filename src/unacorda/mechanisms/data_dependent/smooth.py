@@ -242,7 +242,7 @@ class SmoothSensitivity(PureCalibrated):
         bits
             By default a secure source.
         """
-        answer = _clamped(exact_number(value, nan=Fraction(0)), -_LARGEST, _LARGEST)
+        answer = max(-_LARGEST, min(exact_number(value, nan=Fraction(0)), _LARGEST))
         bound = exact_number(smooth_sensitivity, nan=2 * _LARGEST)
         if not 0 <= bound <= 2 * _LARGEST:
             bound = 2 * _LARGEST
@@ -347,10 +347,6 @@ def public_grid(statistic: Numeric | None, grid_log2: int | None) -> int:
             length *= length
         return max(min(rounding.floor_log2(length) - _GRID_BITS, _GRID_REACH), -_GRID_REACH)
     return whole("grid_log2", grid_log2, least=-_GRID_REACH, most=_GRID_REACH)
-
-
-def _clamped(value: Fraction, low: Fraction, high: Fraction) -> Fraction:
-    return max(low, min(value, high))
 
 
 # Released is f(x) + s S(x) Z, Z of a standard law symmetric about 0, where S bounds the local

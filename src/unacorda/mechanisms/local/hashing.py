@@ -295,7 +295,7 @@ class HadamardResponse(FrequencyOracle):
         counts = checked_tally(tally, count=count, size=self.symbols)
         demand(counts.sum() == count, "count", count, expected="the sum of the tally")
         sums = _walsh_hadamard(counts.reshape(self.blocks, self.block))
-        gap = float(self._gap)
+        gap = (self.half_blocks.truth - self.half_blocks.lie) / WHOLE
         scores = sums[:, 1:].reshape(-1)[: self.categories]
         inside = np.repeat(sums[:, 0], self.block - 1)[: self.categories]
         return Frequencies(
@@ -340,10 +340,6 @@ class HadamardResponse(FrequencyOracle):
     @property
     def _design(self) -> _BlockDesign:
         return _blocks_for(self._exact_epsilon, self.categories)
-
-    @property
-    def _gap(self) -> Fraction:
-        return Fraction(self.half_blocks.truth - self.half_blocks.lie, WHOLE)
 
 
 class _BlockDesign(NamedTuple):

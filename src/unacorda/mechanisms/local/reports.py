@@ -263,7 +263,8 @@ def kary(epsilon: Fraction, categories: int) -> Kary:
 def weak(epsilon: Fraction) -> InvalidParameter:
     """The refusal of an epsilon so small that reports would say nothing."""
     expected = "large enough for probabilities in steps of 2^-64 to tell two values apart"
-    return InvalidParameter("epsilon", _shown(epsilon), expected=expected)
+    shown = float(epsilon) if epsilon > Fraction(1, 10**300) else epsilon
+    return InvalidParameter("epsilon", shown, expected=expected)
 
 
 def pair_event(epsilon: Real, *, weight: Fraction) -> events.RandomizedResponse | events.Pure:
@@ -282,10 +283,6 @@ def pair_event(epsilon: Real, *, weight: Fraction) -> events.RandomizedResponse 
     return events.RandomizedResponse(
         epsilon=epsilon, categories=min(categories, _CLAIMED_CATEGORIES)
     )
-
-
-def _shown(epsilon: Fraction) -> Fraction | float:
-    return float(epsilon) if epsilon > Fraction(1, 10**300) else epsilon
 
 
 def chunks(size: int, step: int = CHUNK) -> Iterator[slice]:

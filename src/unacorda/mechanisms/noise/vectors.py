@@ -11,7 +11,7 @@ vectors of few numbers are fast.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import chain
 from typing import TypeAlias
@@ -117,7 +117,10 @@ def sphere_chunk(
             if shortest == 0:
                 return None
             scaled = (whole[0] / longest, whole[1] / shortest)  # the unit cancels
-            return [_product(scaled, (Fraction(a), Fraction(b))) for a, b in _some(parts, wanted)]
+            return [
+                _product(scaled, (Fraction(a), Fraction(b)))
+                for a, b in map(parts.__getitem__, wanted)
+            ]
 
         shifts = [exact(vector * dimension + place) for place in wanted]
         uniforms = [*length, *chain.from_iterable(directions)]
@@ -285,10 +288,6 @@ def _integers(line: Sequence[float]) -> tuple[list[int], Fraction]:
     return [numerator * (common // denominator) for numerator, denominator in ratios], Fraction(
         1, common
     )
-
-
-def _some(parts: Bounds, wanted: Iterable[int]) -> Bounds:
-    return [parts[place] for place in wanted]
 
 
 def _product(one: Ends, two: Ends) -> Ends:

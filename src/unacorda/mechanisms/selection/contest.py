@@ -224,26 +224,18 @@ def _sort_exactly(entrants: list[Entrant]) -> None:
     known = {id(entrant): entrant.bounds() for entrant in entrants}
     while True:
         # First those of which no lower end is known, then by falling lower ends.
-        entrants.sort(key=lambda e: _descending(known[id(e)][0]))
+        entrants.sort(key=lambda e: (0, 0) if (low := known[id(e)][0]) is None else (1, -low))
+        ends = [(known[id(one)][0], known[id(other)][1]) for one, other in pairwise(entrants)]
         open_pairs = [
-            (one, other)
-            for one, other in pairwise(entrants)
-            if not _above(known[id(one)][0], known[id(other)][1])
+            pair
+            for pair, (low, high) in zip(pairwise(entrants), ends, strict=True)
+            if low is None or high is None or low <= high
         ]
         if not open_pairs:
             return
         for entrant in {id(e): e for pair in open_pairs for e in pair}.values():
             entrant.extend()
             known[id(entrant)] = entrant.bounds()
-
-
-def _descending(low: Fraction | None) -> tuple[int, Fraction]:
-    return (0, Fraction(0)) if low is None else (1, -low)
-
-
-def _above(low: Fraction | None, high: Fraction | None) -> bool:
-    """Whether a value is above another, by the lower end of the one and the upper of the other."""
-    return low is not None and high is not None and low > high
 
 
 def _noise_bounds(

@@ -131,7 +131,8 @@ class Variance(base.BetweenBounds):
     ) -> base.Runs:
         """The loss of every step of the grid."""
         low, high = Fraction(self.lower), Fraction(self.upper)
-        inner = _grid_of_values(low, high)
+        finest = base.AnswerGrid.within(low, high, None).log2
+        inner = base.AnswerGrid.within(low, high, max(floor_log2(high - low) - _BITS, finest))
         steps = np.sort(inner.steps(base.clamped(values, lower=float(low), upper=float(high))))
         replace = neighbors is ReplaceOne
         return _losses(steps, values=inner, grid=grid, most=most, replace=replace)
@@ -389,13 +390,6 @@ class _Sorted:
         )
 
 
-def _grid_of_values(low: Fraction, high: Fraction) -> base.AnswerGrid:
-    """The grid of the values."""
-    return base.AnswerGrid.within(
-        low, high, max(floor_log2(high - low) - _BITS, _finest(low, high))
-    )
-
-
 def _losses(
     steps: Steps, *, values: base.AnswerGrid, grid: base.AnswerGrid, most: int, replace: bool
 ) -> base.Runs:
@@ -518,7 +512,3 @@ def _steps(top: Exact, bottom: Exact, shift: int) -> list[int]:
     else:
         bottom = bottom * (1 << -shift)
     return [int(t) for t in (2 * top + bottom) // (2 * bottom)]
-
-
-def _finest(low: Fraction, high: Fraction) -> int:
-    return base.AnswerGrid.within(low, high, None).log2
