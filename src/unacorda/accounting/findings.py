@@ -384,16 +384,10 @@ def epsilon_from_renyi(event: Event, *, delta: Fraction, neighbors: Neighbors) -
     left = conversions.delta_of_part(delta, part=min(mass, Fraction(1)))
     if not left:
         return math.inf
-
-    def spent(alpha: Fraction) -> float:
-        return renyi(rest, alpha=alpha, neighbors=neighbors)
-
-    found = _best(
-        lambda alpha: conversions.approx_dp_from_renyi_closed(spent(alpha), alpha=alpha, delta=left)
-    )
-    return min(
-        conversions.approx_dp_from_renyi(spent(alpha), alpha=alpha, delta=left)
-        for alpha in _near(found)
+    return _least_by_orders(
+        partial(renyi, rest, neighbors=neighbors),
+        closed=partial(conversions.approx_dp_from_renyi_closed, delta=left),
+        optimal=partial(conversions.approx_dp_from_renyi, delta=left),
     )
 
 
@@ -405,27 +399,28 @@ def delta_from_renyi(event: Event, *, epsilon: Fraction, neighbors: Neighbors) -
     Source      as epsilon_from_renyi.
     """
     mass, rest = base.without_mass(event, neighbors)
-
-    def spent(alpha: Fraction) -> float:
-        return renyi(rest, alpha=alpha, neighbors=neighbors)
-
-    found = _best(
-        lambda alpha: conversions.approx_dp_delta_from_renyi_closed(
-            spent(alpha), alpha=alpha, epsilon=epsilon
-        )
-    )
-    least = min(
-        conversions.approx_dp_delta_from_renyi(spent(alpha), alpha=alpha, epsilon=epsilon)
-        for alpha in _near(found)
+    least = _least_by_orders(
+        partial(renyi, rest, neighbors=neighbors),
+        closed=partial(conversions.approx_dp_delta_from_renyi_closed, epsilon=epsilon),
+        optimal=partial(conversions.approx_dp_delta_from_renyi, epsilon=epsilon),
     )
     total = conversions.delta_of_mixture(min(least, 1.0), part=min(mass, Fraction(1)))
     return float_above(total)
 
 
-def _near(found: dict[float, float]) -> list[Fraction]:
-    """The best order of the closed form, and orders about it: the optimal form's lie lower."""
+def _least_by_orders(
+    spent: Callable[..., float], *, closed: Callable[..., float], optimal: Callable[..., float]
+) -> float:
+    """The least that divergences allow: by the optimal form, about the closed form's best order.
+
+    spent: the divergence of an order alpha; closed, optimal: what one allows at its order. Orders
+    that are best in the optimal form lie lower.
+    """
+    found = _best(lambda alpha: closed(spent(alpha=alpha), alpha=alpha))
     best = min(found, key=lambda b: found[b])
-    return [1 + Fraction(_order(math.log(best * share))) for share in (0.5, 0.7, 0.85, 1.0, 1.1)]
+    shares = (0.5, 0.7, 0.85, 1.0, 1.1)
+    near = [1 + Fraction(_order(math.log(best * share))) for share in shares]
+    return min(optimal(spent(alpha=alpha), alpha=alpha) for alpha in near)
 
 
 def _best(value: Callable[[Fraction], float]) -> dict[float, float]:

@@ -28,6 +28,7 @@ from unacorda.privacy.enclosure import context, float_down, mpf
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.events import Event
 from unacorda.privacy.neighbors import AddRemove, Neighbors
+from unacorda.privacy.rounding import float_above, float_below
 
 Directions: TypeAlias = Literal["both"] | Direction
 """both: the worse of the two."""
@@ -180,7 +181,7 @@ def _delta(
 ) -> Interval:
     """Of one direction; nothing better than `known` is looked for."""
     epsilon = float(exact)
-    below, above = _around(exact)
+    below, above = float_below(exact), float_above(exact)
     log_delta = math.log(known) if known > _SMALLEST else -46.0
     best = Interval(0.0, 1.0)
     infinite: Any = context().mpf(0)
@@ -295,11 +296,3 @@ def _told(below: quadrature.Sides, above: quadrature.Sides, log_delta: float) ->
     pad = 1e-15 * (1 + abs(log_delta))
     upper = min(1.0, below.upper * unit * (1 + pad) + 5e-324)
     return Interval(min(max(0.0, above.lower * unit * (1 - pad)), upper), upper)
-
-
-def _around(value: Fraction) -> tuple[float, float]:
-    """The nearest floats not above and not below a non-negative number."""
-    near = float(value)
-    below = near if Fraction(near) <= value else math.nextafter(near, -math.inf)
-    above = near if Fraction(near) >= value else math.nextafter(near, math.inf)
-    return below, above

@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks, elements
 from unacorda.bits import RandomBits, SecureBits
@@ -32,8 +34,61 @@ _SECURE = SecureBits()
 _RANGE = {"least": -(1 << 62), "most": 1 << 62}
 
 
+class IntegerNoise(ABC):
+    """Noise of one integer law on every number."""
+
+    __slots__ = ()
+
+    def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
+        """Release the noisy integer or int64 array, of the shape of x.
+
+        Parameters
+        ----------
+        x
+            An integer of any size, or an array or list, in which values beyond +-2^62 count as
+            these ends. Elements of a list that are other numbers count as the nearest integer,
+            halves up; what is no number counts as 0.
+        bits
+            By default a secure source.
+
+        Raises
+        ------
+        InvalidParameter
+            For a dtype that is not integer.
+        """
+        noise = partial(self._noise, bits=bits or _SECURE)
+        return self._kept(rounding.add_integers(x, noise))
+
+    def release_exact(self, values: Sequence[int], *, bits: RandomBits | None = None) -> list[int]:
+        """Release exact integers of any size; other elements count as in `release`.
+
+        Parameters
+        ----------
+        values
+            Integers.
+        bits
+            Random bits, from the system by default.
+
+        Returns
+        -------
+        list
+            Noisy integers, clamped where bounds are given.
+        """
+        exact = elements.wholes(values)
+        noise = self._noise(len(exact), bits=bits or _SECURE)
+        return list(map(self._kept, map(operator.add, exact, noise.tolist())))
+
+    @abstractmethod
+    def _noise(self, size: int, *, bits: RandomBits) -> NDArray[np.int64]:
+        """The noise of so many numbers."""
+
+    def _kept(self, noisy: Any) -> Any:
+        """What is released of a noisy number or array, which may be changed in place."""
+        return noisy
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiscreteLaplace:
+class DiscreteLaplace(IntegerNoise):
     r"""Release integers x + X, X two-sided geometric: P(X = k) proportional to exp(-|k| / scale).
 
     Clamping the result to them is postprocessing; for one count in [lower, upper] of sensitivity 1
@@ -131,62 +186,22 @@ class DiscreteLaplace:
             checks.exact("scale", self.scale), confidence=confidence
         )
 
-    def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
-        """Release the noisy integer or int64 array, of the shape of x.
+    def _noise(self, size: int, *, bits: RandomBits) -> NDArray[np.int64]:
+        scale = checks.exact("scale", self.scale)
+        return discrete.discrete_laplace(scale=scale, size=size, bits=bits)
 
-        Parameters
-        ----------
-        x
-            An integer of any size, or an array or list, in which values beyond +-2^62 count as
-            these ends. Elements of a list that are other numbers count as the nearest integer,
-            halves up; what is no number counts as 0.
-        bits
-            By default a secure source.
-
-        Raises
-        ------
-        InvalidParameter
-            For a dtype that is not integer.
-        """
-        scale, source = checks.exact("scale", self.scale), bits or _SECURE
-        noisy = rounding.add_integers(
-            x, lambda size: discrete.discrete_laplace(scale=scale, size=size, bits=source)
-        )
+    def _kept(self, noisy: Any) -> Any:
         if not isinstance(noisy, np.ndarray):
-            return self._clamped(noisy)
+            noisy = noisy if self.lower is None else max(noisy, self.lower)
+            return noisy if self.upper is None else min(noisy, self.upper)
         for bound, clamp in ((self.lower, np.maximum), (self.upper, np.minimum)):
             if bound is not None:
                 clamp(noisy, bound, out=noisy)
         return noisy
 
-    def release_exact(self, values: Sequence[int], *, bits: RandomBits | None = None) -> list[int]:
-        """Release exact integers of any size; other elements count as in `release`.
-
-        Parameters
-        ----------
-        values
-            Integers.
-        bits
-            Random bits, from the system by default.
-
-        Returns
-        -------
-        list
-            Noisy integers, clamped where bounds are given.
-        """
-        scale = checks.exact("scale", self.scale)
-        exact = elements.wholes(values)
-        noise = discrete.discrete_laplace(scale=scale, size=len(exact), bits=bits or _SECURE)
-        return list(map(self._clamped, map(operator.add, exact, noise.tolist())))
-
-    def _clamped(self, noisy: int) -> int:
-        if self.lower is not None:
-            noisy = max(noisy, self.lower)
-        return noisy if self.upper is None else min(noisy, self.upper)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiscreteGaussian:
+class DiscreteGaussian(IntegerNoise):
     r"""Release integers x + X, P(X = k) proportional to exp(-k^2 / (2 sigma^2)).
 
     It keeps zCDP with rho = sensitivity^2 / (2 sigma^2), but not the GDP of the normal.
@@ -266,40 +281,6 @@ class DiscreteGaussian:
             checks.exact("sigma", self.sigma), confidence=confidence
         )
 
-    def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
-        """Release the noisy integer or int64 array, of the shape of x.
-
-        Parameters
-        ----------
-        x, bits
-            As for `DiscreteLaplace.release`.
-
-        Raises
-        ------
-        InvalidParameter
-            For a dtype that is not integer.
-        """
-        sigma, source = checks.exact("sigma", self.sigma), bits or _SECURE
-        return rounding.add_integers(
-            x, lambda size: discrete.discrete_gaussian(sigma=sigma, size=size, bits=source)
-        )
-
-    def release_exact(self, values: Sequence[int], *, bits: RandomBits | None = None) -> list[int]:
-        """Release exact integers of any size; other elements count as in `release`.
-
-        Parameters
-        ----------
-        values
-            Integers.
-        bits
-            Random bits, from the system by default.
-
-        Returns
-        -------
-        list
-            Noisy integers.
-        """
+    def _noise(self, size: int, *, bits: RandomBits) -> NDArray[np.int64]:
         sigma = checks.exact("sigma", self.sigma)
-        exact = elements.wholes(values)
-        noise = discrete.discrete_gaussian(sigma=sigma, size=len(exact), bits=bits or _SECURE)
-        return list(map(operator.add, exact, noise.tolist()))
+        return discrete.discrete_gaussian(sigma=sigma, size=size, bits=bits)
