@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Self, TypeAlias, cast
 
 from unacorda import checks
 from unacorda.checks import Number
@@ -141,6 +141,45 @@ class Additive(abc.ABC):
         fields = {name: str(getattr(self, name)) for name in names}
         return json.dumps({"guarantee": type(self).__name__, **fields})
 
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read the guarantee that `to_json` wrote.
+
+        Parameters
+        ----------
+        text
+            That text.
+
+        Returns
+        -------
+        Guarantee
+            One of this class.
+
+        Raises
+        ------
+        InvalidParameter
+            For any other text.
+        """
+        value = guarantee_from_json(text)
+        if not isinstance(value, cls):
+            raise InvalidParameter("text", text, expected=f"the JSON text of a {cls.__name__}")
+        return value
+
+    def implies(self, other: Guarantee) -> bool:
+        """Say whether a theorem of this package shows that this guarantee implies another.
+
+        Parameters
+        ----------
+        other
+            A guarantee of any class.
+
+        Returns
+        -------
+        bool
+            False also where no theorem is known.
+        """
+        return implies(cast("Guarantee", self), other)
+
 
 def amount(name: str, value: Number) -> Fraction:
     """The argument, exactly, if it is 0 or above; else InvalidParameter."""
@@ -231,21 +270,6 @@ class PureDP(Additive):
         (epsilon,) = numbers
         return PureDP(epsilon)
 
-    def implies(self, other: Guarantee) -> bool:
-        """Say whether a theorem of this package shows that this guarantee implies another.
-
-        Parameters
-        ----------
-        other
-            A guarantee of any class.
-
-        Returns
-        -------
-        bool
-            False also where no theorem is known.
-        """
-        return implies(self, other)
-
     @staticmethod
     def within(target: Guarantee) -> PureDP:
         """Compute the largest epsilon for which pure DP implies `target`, rounded down.
@@ -265,30 +289,7 @@ class PureDP(Additive):
         >>> PureDP.within(ZCDP(0.5))
         PureDP(epsilon=1.0436268956)
         """
-        from unacorda.privacy.guarantees import pure_within
-
         return pure_within(target)
-
-    @staticmethod
-    def from_json(text: str) -> PureDP:
-        """Read the guarantee that `to_json` wrote.
-
-        Parameters
-        ----------
-        text
-            That text.
-
-        Returns
-        -------
-        PureDP
-            The guarantee.
-
-        Raises
-        ------
-        InvalidParameter
-            For any other text.
-        """
-        return _of_kind(text, PureDP)
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -339,21 +340,6 @@ class ApproxDP(Additive):
         epsilon, delta = numbers
         return ApproxDP(epsilon, min(delta, Fraction(1)))
 
-    def implies(self, other: Guarantee) -> bool:
-        """Say whether a theorem of this package shows that this guarantee implies another.
-
-        Parameters
-        ----------
-        other
-            A guarantee of any class.
-
-        Returns
-        -------
-        bool
-            False also where no theorem is known.
-        """
-        return implies(self, other)
-
     @staticmethod
     def within(target: Guarantee) -> ApproxDP:
         """Compute the largest epsilon, rounded down, that implies `target` at its own delta.
@@ -378,30 +364,7 @@ class ApproxDP(Additive):
         >>> ApproxDP.within(PureDP(1))
         ApproxDP(epsilon=1.0, delta=0.0)
         """
-        from unacorda.privacy.guarantees import approx_dp_within
-
         return approx_dp_within(target)
-
-    @staticmethod
-    def from_json(text: str) -> ApproxDP:
-        """Read the guarantee that `to_json` wrote.
-
-        Parameters
-        ----------
-        text
-            That text.
-
-        Returns
-        -------
-        ApproxDP
-            The guarantee.
-
-        Raises
-        ------
-        InvalidParameter
-            For any other text.
-        """
-        return _of_kind(text, ApproxDP)
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -451,21 +414,6 @@ class ZCDP(Additive):
         rho, delta = numbers
         return ZCDP(rho, min(delta, Fraction(1)))
 
-    def implies(self, other: Guarantee) -> bool:
-        """Say whether a theorem of this package shows that this guarantee implies another.
-
-        Parameters
-        ----------
-        other
-            A guarantee of any class.
-
-        Returns
-        -------
-        bool
-            False also where no theorem is known.
-        """
-        return implies(self, other)
-
     @staticmethod
     def within(target: Guarantee) -> ZCDP:
         """Compute the largest rho for which zCDP implies `target`.
@@ -494,30 +442,7 @@ class ZCDP(Additive):
         >>> ZCDP.within(ApproxDP(1.0, 1e-6))
         ZCDP(rho=0.0243559703596)
         """
-        from unacorda.privacy.guarantees import zcdp_within
-
         return zcdp_within(target)
-
-    @staticmethod
-    def from_json(text: str) -> ZCDP:
-        """Read the guarantee that `to_json` wrote.
-
-        Parameters
-        ----------
-        text
-            That text.
-
-        Returns
-        -------
-        ZCDP
-            The guarantee.
-
-        Raises
-        ------
-        InvalidParameter
-            For any other text.
-        """
-        return _of_kind(text, ZCDP)
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -605,21 +530,6 @@ class GDP(Additive):
         mu_squared, delta = numbers
         return GDP.from_squared(mu_squared, min(delta, Fraction(1)))
 
-    def implies(self, other: Guarantee) -> bool:
-        """Say whether a theorem of this package shows that this guarantee implies another.
-
-        Parameters
-        ----------
-        other
-            A guarantee of any class.
-
-        Returns
-        -------
-        bool
-            False also where no theorem is known.
-        """
-        return implies(self, other)
-
     @staticmethod
     def within(target: Guarantee) -> GDP:
         """Compute the largest mu for which Gaussian DP implies `target`, rounded down.
@@ -650,27 +560,6 @@ class GDP(Additive):
         GDP(mu=0.268051123212)
         """
         return gdp_within(target)
-
-    @staticmethod
-    def from_json(text: str) -> GDP:
-        """Read the guarantee that `to_json` wrote.
-
-        Parameters
-        ----------
-        text
-            That text.
-
-        Returns
-        -------
-        GDP
-            The guarantee.
-
-        Raises
-        ------
-        InvalidParameter
-            For any other text.
-        """
-        return _of_kind(text, GDP)
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -726,42 +615,6 @@ class RenyiDP(Additive):
         """Whether `other` is a RenyiDP of the same order."""
         return isinstance(other, RenyiDP) and other.alpha == self.alpha
 
-    def implies(self, other: Guarantee) -> bool:
-        """Say whether a theorem of this package shows that this guarantee implies another.
-
-        Parameters
-        ----------
-        other
-            A guarantee of any class.
-
-        Returns
-        -------
-        bool
-            False also where no theorem is known.
-        """
-        return implies(self, other)
-
-    @staticmethod
-    def from_json(text: str) -> RenyiDP:
-        """Read the guarantee that `to_json` wrote.
-
-        Parameters
-        ----------
-        text
-            That text.
-
-        Returns
-        -------
-        RenyiDP
-            The guarantee.
-
-        Raises
-        ------
-        InvalidParameter
-            For any other text.
-        """
-        return _of_kind(text, RenyiDP)
-
     @property
     def parameters(self) -> dict[str, str]:
         """Alpha and epsilon."""
@@ -771,7 +624,6 @@ class RenyiDP(Additive):
 Guarantee: TypeAlias = PureDP | ApproxDP | ZCDP | GDP | RenyiDP
 """The closed union of the five kinds."""
 
-_Kind = TypeVar("_Kind", PureDP, ApproxDP, ZCDP, GDP, RenyiDP)
 
 _MAKERS: dict[str, tuple[Callable[..., Guarantee], set[str]]] = {
     "PureDP": (PureDP, {"epsilon"}),
@@ -817,13 +669,6 @@ def left_of(left: Guarantee, budget: Guarantee) -> str:
         for name, whole in budget.parameters.items()
     )
     return f"{', '.join(parts)} left"
-
-
-def _of_kind(text: str, kind: type[_Kind]) -> _Kind:
-    value = guarantee_from_json(text)
-    if not isinstance(value, kind):
-        raise InvalidParameter("text", text, expected=f"the JSON text of a {kind.__name__}")
-    return value
 
 
 def _delta(delta: Fraction) -> dict[str, str]:
