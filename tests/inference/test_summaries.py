@@ -217,3 +217,10 @@ def test_a_score_is_that_of_scikit_learn_on_rows_without_missing_numbers() -> No
     assert math.isnan(classes.score(x[-1:], [True]))
     with pytest.raises(InvalidParameter, match=r"^y="):
         line.score(X, TARGET[1:])
+
+
+def test_a_name_with_a_line_end_stays_on_its_line() -> None:
+    frame = pd.DataFrame(X, columns=[f"a{k}\nb\x1b" for k in range(X.shape[1])])
+    summary = fresh(LINE).fit(frame, TARGET).summary()
+    assert sum(line.startswith("a0\\nb\\x1b ") for line in str(summary).splitlines()) == 1
+    assert summary.to_dicts()[1]["name"] == "a0\nb\x1b"

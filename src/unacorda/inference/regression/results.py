@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, ndtr
 
+from unacorda.display import escape
 from unacorda.errors import InvalidParameter
 from unacorda.extras import require
 from unacorda.inference.contract import (
@@ -104,7 +105,7 @@ class Intervals(PrivateEstimator):
             diagnostics=self.diagnostics_,
             cannot=self.cannot_,
             notes=self.notes_,
-            bounds=self._bounds_text(list(map(str, given))),
+            bounds=self._bounds_text([escape(str(name)) for name in given]),
         )
 
     def _bounds_text(self, names: list[str]) -> str:
@@ -384,7 +385,8 @@ class Summary:
         )
 
     def __str__(self) -> str:
-        wide = max(9, *(len(name) for name in self.names))
+        shown = [escape(name) for name in self.names]
+        wide = max(9, *map(len, shown))
         facts = {"spent": f"{self.guarantee}, {self.protects}"}
         facts |= {
             _MEANINGS.get(name, name): f"{max(value, 0.0):,.0f}"
@@ -399,7 +401,7 @@ class Summary:
         body = [
             f"{name:<{wide}}" + "".join(_cell(number) for number in [*numbers, *interval])
             for name, numbers, interval in zip(
-                self.names, self._numbers().tolist(), self.intervals.tolist(), strict=True
+                shown, self._numbers().tolist(), self.intervals.tolist(), strict=True
             )
         ]
         if self.bounds:
