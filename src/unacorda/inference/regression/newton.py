@@ -30,6 +30,7 @@ from unacorda.inference.regression.bounds import (
     lengths_below,
     lengths_of,
     pull_edge,
+    pull_of_far,
     pull_of_skewed,
     radius_counts,
     sure_end_of,
@@ -46,6 +47,7 @@ from unacorda.inference.regression.metric import thrift
 from unacorda.inference.regression.rows import (
     GRADIENT,
     MATRIX,
+    Counts,
     Gradient,
     Matrix,
     OctaveCounts,
@@ -81,6 +83,9 @@ _CLEAR: Final = 0.05
 _PULL: Final = 0.02
 """Of the counts of lengths before the last phase, besides those of each, and of the directions of
 the longest gradients."""
+
+_FAR, _SCORES = 0.25, 0.03
+"""The part of the rows whose features are far, about, and of mu^2 for the mean of their scores."""
 
 _FARTHER: Final = 64.0
 """The square of the radius of the last phase, where gradients are cut and few rows may hold much of
@@ -121,8 +126,8 @@ class Descent:
     """The released trace of Q."""
     cut: float
     """The share of rows whose gradient is cut, by counts; 0 where none is."""
-    pull: Pull | None
-    """How far the longest gradients point one way, where this is asked."""
+    pull: float
+    """How far the longest gradients point one way: 0 if that is not seen, or not asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,10 +175,13 @@ class Newton:
     may be far too large, so counts show where scores and curvatures end; cut: also clip gradients,
     by the counts of their lengths, at no less than so many radii; skewness: of scores that are cut,
     if the model holds; then it is asked before the last phase whether the longest gradients point
-    one way, and errors contain what clipping them may have moved; heavy: cap curvatures only if
-    their noise requires it, as few rows may hold much of M; inside: M is that of rows whose
-    gradient is not clipped, which matters if many are; stretch: the factor of a first step of this
-    squared length; penalty: a matrix, in the coefficients of the whitened rows.
+    one way, and errors contain what clipping them may have moved; far: the variance of a score over
+    its bound, if the model holds; then it is asked before the last phase whether scores of rows
+    with far features point one way, as the model then does not hold and weights move the fit; 0:
+    that is not asked; heavy: cap curvatures only if their noise requires it, as few rows may hold
+    much of M; inside: M is that of rows whose gradient is not clipped, which matters if many are;
+    stretch: the factor of a first step of this squared length; penalty: a matrix, in the
+    coefficients of the whitened rows.
     """
 
     rows: Rows
@@ -188,6 +196,7 @@ class Newton:
     cut: float | None = None
     skewness: float | None = None
     heavy: bool = False
+    far: float = 0.0
     inside: bool = False
     stretch: Callable[[float], float] | None = None
     penalty: Floats | None = None
@@ -198,6 +207,7 @@ class Newton:
     _curvature_end: float = math.inf
     _within: float = 1.0
     _pull: Pull | None = None
+    _moved: float = 0.0
 
     def run(self) -> Descent:
         """Spends the rest of the budget."""
@@ -214,7 +224,7 @@ class Newton:
             bent, penalized, scores, level=level, number=rows.number
         )
         if self._pull is not None:
-            pulled = self._pull.direction * (self._pull.moved(self._longest) / rows.number)
+            pulled = self._pull.direction * (self._moved / rows.number)
             moved = np.linalg.solve(penalized, pulled)
             sampling = sampling + np.outer(moved, moved)
         fitted = fit_of(
@@ -236,7 +246,7 @@ class Newton:
             before=way.before,
             level=level,
             cut=1 - self._within,
-            pull=self._pull,
+            pull=0.0 if self._pull is None else self._pull.strength,
         )
 
     def _steps(self) -> _Path:
@@ -308,12 +318,18 @@ class Newton:
             spent += 2 * one.cap * phases
         if self._pulls:
             spent += 2 * _PULL
+        if self._asks_far:
+            spent += _SCORES
         left = (self.rows.left - spent) * (1 - 1e-6)
         return [left * share for share in one.steps]
 
     @property
     def _pulls(self) -> bool:
         return self.skewness is not None and can_show_pull(self.rows, share=_PULL)
+
+    @property
+    def _asks_far(self) -> bool:
+        return self.far > 0 and thrift(self.rows) < 1
 
     def _choose_bounds(self, theta: Floats, ahead: float, *, last: bool) -> Tail:
         """The radius of a phase and the bound of its gradients; ahead: the share of its steps."""
@@ -331,15 +347,40 @@ class Newton:
             self._score_end = sure_end_of(found[0], top)
             self._curvature_end = sure_end_of(found[1], self.loss.curvature_bound)
             typical = self._score_end * (1.0 if self.cut is None else _JOINT)
+        if last and self._asks_far:
+            self._pull = self._pull_of_far(theta, counts)
+        # What weights hide where gradients are not cut; else they are cut, and hardly weighed.
+        hidden = self._pull if self.cut is None else None
         self._square, tail = best_radius(
-            rows, counts, share=ahead, score=typical, tolerance=self.tolerance
+            rows, counts, share=ahead, score=typical, tolerance=self.tolerance, pull=hidden
         )
-        if last and self.heavy and self._pulls and thrift(rows) < 1:
+        if hidden is not None:
+            self._moved = top * hidden.moved(math.sqrt(self._square))
+        skewed = last and self.heavy and self._pulls and thrift(rows) < 1
+        if skewed or self._pull is not hidden:
             self._square *= _FARTHER
         self._longest = math.sqrt(self._square) * self._score_end
         if self.cut is not None:
             self._choose_longest(theta, ahead, pulls=last and self._pulls)
         return tail
+
+    def _pull_of_far(self, theta: Floats, counts: Counts) -> Pull | None:
+        """The pull of rows with far features, by counts of |a|^2."""
+        beyond = np.cumsum(counts.counts[::-1])[::-1][1:]
+        place, top = int(np.argmax(beyond <= _FAR * self.rows.number)), self._score_end
+        edge = float(counts.edges[place])
+
+        def direction(row: RowBlock) -> Any:
+            one = np.clip(self.loss.score(row.prediction, row.target), -top, top) / top
+            one = row.own * one / np.sqrt(np.maximum(row.square, 1e-90))
+            return np.where(row.square > edge, one, 0.0)
+
+        (scores,) = self.rows.ask(
+            Gradient(of=direction, bound=1.0, share=share_of(_SCORES)), theta=theta
+        )
+        lengths = dataclasses.replace(lengths_of(counts), edges=np.sqrt(counts.edges))
+        far = max(float(beyond[place]), 1.0)
+        return pull_of_far(scores, self.rows, lengths, beyond=far, variance=self.far)
 
     def _choose_longest(self, theta: Floats, ahead: float, *, pulls: bool) -> None:
         """The bound of gradients, and the pull of the longest of them."""
@@ -361,6 +402,8 @@ class Newton:
             self._pull = pull_of_skewed(
                 farthest, rows, lengths, place=place, skewness=self.skewness
             )
+        elif self._pull is not None:
+            self._pull = self._pull.of_gradients(lengths)
         chosen = gradient_bound(rows, lengths, share=ahead, most=_NOISE_OF_STEPS, pull=self._pull)
         # Where scores are skewed, what is cut moves the fit, and a larger bound is worth its noise.
         one = rows.noise(GRADIENT, 1.0, ahead) * math.sqrt(rows.number)
@@ -369,6 +412,8 @@ class Newton:
         least = min(max(least, (self.cut or 0.0) * math.sqrt(self._square)), most)
         self._longest = max(min(chosen.bound, most), least)
         self._within = within_of(lengths, self._longest)
+        if self._pull is not None:
+            self._moved = self._pull.moved(self._longest)
 
     def _sizes(self, function: Any, top: float) -> OctaveCounts:
         """Counts of the size of a score or a curvature."""

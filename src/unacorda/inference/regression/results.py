@@ -437,7 +437,7 @@ class Summary:
         if self.diagnostics.get("pull", 0.0) > 0 and not self.cannot:
             found.append(
                 "the longest gradients point one way, as where the model does not fit or errors "
-                "are skewed: intervals allow for what clipping them may have moved"
+                "are skewed: intervals allow for what weights and clipping may have moved"
             )
         return found
 
