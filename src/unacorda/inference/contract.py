@@ -349,9 +349,13 @@ class Wrapper(PrivateEstimator, BaseEstimator):  # type: ignore[misc]
         """True after a completed fit; a failed fit has spent its budget too."""
         return hasattr(self, "estimator_")
 
+    def _columns(self, X: ArrayLike) -> Floats:
+        """The features of new rows as the fitted estimator takes them."""
+        return features(self, X, reset=False)
+
     def _inside(self, X: ArrayLike) -> tuple[Any, Floats]:
         check_is_fitted(self)
-        return self.estimator_, features(self, X, reset=False)
+        return self.estimator_, self._columns(X)
 
     def predict(self, X: ArrayLike) -> Any:
         """Returns predictions of the fitted estimator, row by row; no release.
