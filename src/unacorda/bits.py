@@ -148,14 +148,8 @@ class SecureBits:
         """An integer, exactly uniform on {0, ..., bound - 1}."""
         return _below(self, bound)
 
-    def __copy__(self) -> NoReturn:
-        _refuse("copied")
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
-        _refuse("copied")
-
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        _refuse("pickled")
+        _refuse()
 
     def __repr__(self) -> str:
         return "SecureBits()"
@@ -302,7 +296,7 @@ class KeyedBits:
         return _below(self, bound)
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        _refuse("pickled")
+        _refuse()
 
 
 class ScriptedBits:
@@ -408,9 +402,9 @@ def _counted(count: int) -> int:
     return number
 
 
-def _refuse(what: str) -> NoReturn:
+def _refuse() -> NoReturn:
     msg = (
-        f"SecureBits cannot be {what}: two holders of one stream would draw the same noise. "
-        "Make a new SecureBits() where it is needed."
+        "SecureBits cannot be pickled or copied: two holders of one stream would draw the same "
+        "noise. Make a new SecureBits() where it is needed."
     )
     raise TypeError(msg)

@@ -174,19 +174,9 @@ class NonCopyable:
 
     __slots__ = ()
 
-    def __copy__(self) -> NoReturn:
-        _refuse("copied")
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
-        _refuse("copied")
-
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        _refuse("pickled")
-
-
-def _refuse(what: str) -> NoReturn:
-    msg = (
-        f"A started stream cannot be {what}: two holders of one stream and its noise would give "
-        "more answers than were paid for. Start another where it is needed."
-    )
-    raise TypeError(msg)
+        msg = (
+            "A started stream cannot be pickled or copied: two holders of one stream and its noise "
+            "would give more answers than were paid for. Start another where it is needed."
+        )
+        raise TypeError(msg)

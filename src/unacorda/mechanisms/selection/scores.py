@@ -118,7 +118,9 @@ def exponents(scores: NDArray[Any], reference: NDArray[Any], *, factor: Fraction
         elif scores.dtype.kind == "f":
             difference = np.subtract(scores, reference)
         else:
-            difference = np.frompyfunc(_float, 1, 1)(scores - reference).astype(np.float64)
+            difference = np.frompyfunc(elements.nearest_float, 1, 1)(scores - reference).astype(
+                np.float64
+            )
         products: Floats = np.multiply(difference, float(factor), out=difference)
     return products
 
@@ -134,13 +136,6 @@ def _exact(score: Exact) -> int | Fraction:
     if math.isnan(score):
         return 0
     return Fraction(max(-_LARGEST_FLOAT, min(score, _LARGEST_FLOAT)))
-
-
-def _float(value: Fraction | int) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
 
 
 def noisy_max_loss(
