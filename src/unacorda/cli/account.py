@@ -4,10 +4,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -28,11 +26,9 @@ if TYPE_CHECKING:
 
 ALPHA = params.number(above=1, most=1e100)
 
-
 _RATES = tuple(Fraction(1, 10**power) for power in (3, 2, 1))
 """The false-positive rates at which an attacker's hits are shown."""
 
-_LONGEST = 20_000_000
 _DEEPEST = 40
 
 
@@ -170,18 +166,10 @@ def _event(text: str | None, source: str | None) -> Event:
     demand((text is None) is not (source is None), ARGUMENT, text, expected=expected)
     if text is not None:
         return read_event(text)
-    option, raw = "--event-json", None
-    with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
-        stdin = source == "-"
-        stream = sys.stdin.buffer if stdin else stack.enter_context(Path(str(source)).open("rb"))
-        raw = stream.read(_LONGEST + 1)
-    if raw is None or len(raw) > _LONGEST:
-        expected = f"a file that can be read, of at most {_LONGEST} bytes"
-        raise InvalidParameter(option, source, expected=expected)
+    option = "--event-json"
+    stated = params.read_text(option, Path(str(source)))
     try:
-        event = from_json(raw.decode("utf-8-sig"))
-    except UnicodeDecodeError:
-        raise InvalidParameter(option, source, expected="text in UTF-8") from None
+        event = from_json(stated)
     except InvalidParameter as error:
         if error.argument == "text":
             raise error.about(option, source) from None

@@ -10,6 +10,7 @@ import functools
 import inspect
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -511,8 +512,13 @@ keys = gathered(
 
 
 def read_text(name: str, path: Path) -> str:
-    """The text of a file that an option names; InvalidParameter, with why, where there is none."""
+    """The text of a file that an option names, or of standard input for -.
+
+    Raises InvalidParameter, with why, where there is none.
+    """
     try:
+        if path == Path("-"):
+            return sys.stdin.buffer.read().decode("utf-8-sig")
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
         reason = error.strerror or "it cannot be opened"
