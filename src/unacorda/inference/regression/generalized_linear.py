@@ -126,6 +126,7 @@ class LogisticRegression(TwoClasses, Regression):
             prediction=log_odds(share),
             curvature=share * (1 - share),
             stretch=lambda square: _stretch(round(2 * log_odds(share)) / 2, square),
+            far=0.25,
         )
         parameters = self._keep(rows, found, asked=asked)
         self.classes_ = two_classes(self.classes)
@@ -246,6 +247,7 @@ class PoissonRegression(PublicRegression, Regression):
             cut=uncut,
             skewness=1 / math.sqrt(mean),
             heavy=mean >= 1,
+            far=0.1 if mean >= 1 else 0.0,
         )
         self._keep_line(rows, found, asked=asked)
         self.dispersion_ = self.diagnostics_["dispersion"]
@@ -325,6 +327,7 @@ def fit_rare(
     cut: float | None = None,
     skewness: float | None = None,
     heavy: bool = False,
+    far: float = 0.0,
 ) -> Fitted:
     """Fit from a constant prediction, where the mean curvature is known.
 
@@ -351,7 +354,7 @@ def fit_rare(
         cut=cut,
         skewness=skewness,
         heavy=heavy,
-        far=0.25 if cut is None else 0.0,
+        far=far,
         inside=cut is not None and thrifty > 0.3,
     ).run()
     pooled = found.curvature

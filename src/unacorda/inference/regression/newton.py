@@ -388,7 +388,9 @@ class Newton:
         asked = lengths_below(most, of=self._length, share=share + (_PULL if pulls else 0), bins=40)
         (found,) = rows.ask(asked, theta=theta)
         lengths = lengths_of(found)
-        if pulls and self.skewness is not None:
+        if self._pull is not None:
+            self._pull = self._pull.of_gradients(lengths)
+        elif pulls and self.skewness is not None:
             edge, place = pull_edge(rows, lengths, share=_PULL)
 
             def direction(row: RowBlock) -> Any:
@@ -402,8 +404,6 @@ class Newton:
             self._pull = pull_of_skewed(
                 farthest, rows, lengths, place=place, skewness=self.skewness
             )
-        elif self._pull is not None:
-            self._pull = self._pull.of_gradients(lengths)
         chosen = gradient_bound(rows, lengths, share=ahead, most=_NOISE_OF_STEPS, pull=self._pull)
         # Where scores are skewed, what is cut moves the fit, and a larger bound is worth its noise.
         one = rows.noise(GRADIENT, 1.0, ahead) * math.sqrt(rows.number)
