@@ -64,7 +64,7 @@ def answer(name: str, parameter: str, value: Any) -> tuple[Any, InvalidParameter
 
 
 def parameters() -> list[tuple[str, str]]:
-    return [(name, p) for name in c.__all__ for p in inspect.signature(getattr(c, name)).parameters]
+    return [(name, p) for name in dir(c) for p in inspect.signature(getattr(c, name)).parameters]
 
 
 @in_subtests(("name", "parameter"), parameters())

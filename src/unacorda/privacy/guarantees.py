@@ -11,18 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Self, TypeAlias, cast
+from typing import Self, TypeAlias, cast
 
 from unacorda import checks
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter, WrongUnit
-from unacorda.extras import later
+from unacorda.privacy import conversions  # each is loaded when it is first used: they need mpmath
 from unacorda.privacy.rounding import grid_down, grid_up, root_down, root_near, root_up
-
-if TYPE_CHECKING:
-    from unacorda.privacy import conversions
-else:  # they need mpmath
-    conversions = later("unacorda.privacy.conversions")
 
 # What the five kinds of guarantee share: operators on the numbers that add, and their text.
 # repr() is the call that makes the value, str() is for sentences.
