@@ -20,7 +20,7 @@ from unacorda.learning.clipping.bounds import Flat, Normalized, PerLayer  # noqa
 from unacorda.learning.clipping.parts import (  # noqa: E402
     GradientProducts,
     GradientRows,
-    Scratch,
+    UnitWeights,
 )
 from unacorda.learning.clipping.sums import ClippedSums  # noqa: E402
 
@@ -46,14 +46,15 @@ class Tied(nn.Module):  # type: ignore[misc]
 
 
 class Scaled(nn.Module):  # type: ignore[misc]
-    """A parameter of its own, with a layer inside."""
+    """Parameters of its own, one of them a single number, with a layer inside."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
         self.scale, self.inner = nn.Parameter(torch.randn(size)), nn.Linear(size, size)
+        self.temperature = nn.Parameter(torch.tensor(1.5))
 
     def forward(self, x: Any) -> Any:
-        return self.inner(x) * self.scale
+        return self.inner(x) * self.scale / self.temperature
 
 
 class Bags(nn.Module):  # type: ignore[misc]
@@ -373,9 +374,10 @@ def test_sums_of_blocks_are_off_by_no_more_than_is_proved(kind: str, block: int)
     scaled = (left * weights.float()[:, None]).double()  # of a unit alone, and no longer than 1
     assert float((scaled.norm(dim=1) * right.double().norm(dim=1)).max()) < 1 + 2**-20
     products = GradientProducts(left[:, None], right[:, None], torch.Size((7, 300)))
-    for part in (products, GradientRows(products.rows())):
+    rows_of = products.rows()
+    for part in (products, GradientRows([rows_of]), GradientRows(rows_of.split(7))):
         total = torch.zeros(7, 300, dtype=torch.float64)
-        part.add_to(total, weights, block=block, scratch=Scratch())
+        part.add_to(total, UnitWeights(weights), block=block)
         rows = part.rows().double()
         truth = torch.einsum("i,ijk->jk", weights, rows)
         allowed = (block + 1 if block > 1 else 0) * 2**-24 * float((weights * norms).sum())
@@ -510,6 +512,19 @@ def test_squares_that_underflow_are_not_lost(places: int, size: int) -> None:
     sums = ClippedSums(layer, bound=1e-6)
     rows = torch.full((1, places, size), 1.8e19 / size)
     assert norm_of(sums.sums((layer(rows) * 2.5e-23).sum((1, 2)))) <= 1e-6
+
+
+@pytest.mark.parametrize("bound", [1e-9, 1e-3, 1.0])
+def test_weights_times_gradients_that_underflow_are_not_rounded_up(bound: float) -> None:
+    """A huge input, and gradients that are small enough for their weighted ones to be subnormal."""
+    model = nn.Linear(1, 64, bias=False)
+    nn.init.zeros_(model.weight)
+    sums = ClippedSums(model, bound=bound)
+    for power in range(100, 128):
+        rows = torch.tensor([[2.0**power], [0.0]])
+        for length in (56, 60):
+            losses = (model(rows) * 2.0 ** (length - power)).sum(1)
+            assert norm_of(sums.sums(losses)) <= sums.sensitivity
 
 
 def test_others_long_bags_move_no_norm() -> None:
@@ -673,7 +688,7 @@ def forgets_a_use(patch: pytest.MonkeyPatch) -> None:
 
 def weighs_after_the_sum(patch: pytest.MonkeyPatch) -> None:
     def add_to(self: Any, total: Any, weights: Any, **_: Any) -> None:
-        total += self.rows().double().sum(0) * weights.mean()
+        total += self.rows().double().sum(0) * weights.values.mean()
 
     patch.setattr(clipping_parts.GradientProducts, "add_to", add_to)
 
@@ -688,8 +703,8 @@ def clips_too_far_out(patch: pytest.MonkeyPatch) -> None:
 
 
 def norms_in_half_precision(patch: pytest.MonkeyPatch) -> None:
-    exact = clipping_parts._squares
-    patch.setattr(clipping_parts, "_squares", lambda *own: exact(*own).bfloat16().to(torch.float64))
+    exact = clipping_parts._squared
+    patch.setattr(clipping_parts, "_squared", lambda *own: exact(*own).bfloat16().to(torch.float64))
 
 
 FAULTS = {

@@ -40,6 +40,9 @@ _NORM_ERROR: Final = 1 + 2.0**-12
 _MOST: Final = 1.7e19
 """A unit with a longer gradient is left out: float32 does not hold the square."""
 
+_LONGEST: Final = 2.0**65
+"""The same where it is so many times the bound: its weight may be too small for float32."""
+
 _SHORT: Final = 1e-12
 """The shortest norm that a followed quantile comes to; its inverse is the longest."""
 
@@ -135,12 +138,13 @@ class ClippingBound(ABC):
 
 
 def _norms(squares: Mapping[str, Tensor]) -> Tensor:
-    return torch.stack(list(squares.values())).sum(0).sqrt()
+    found: Tensor = sum(squares.values())
+    return found.sqrt()
 
 
-def _finite(weights: Tensor, norms: Tensor) -> Tensor:
-    """The weights, 0 where a norm is no number, or more than float32 would hold the square of."""
-    found: Tensor = torch.where(norms <= _MOST, weights, 0.0)
+def _finite(weights: Tensor, norms: Tensor, bound: float) -> Tensor:
+    """The weights, 0 where a norm is no number, or more than float32 can compute with."""
+    found: Tensor = torch.where(norms <= min(_MOST, _LONGEST * bound), weights, 0.0)
     return found
 
 
@@ -179,7 +183,7 @@ class Flat(ClippingBound):
     def weights(self, squares: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """The bound over the norm, at most 1."""
         norms = _norms(squares)
-        weights = _finite(self.norm / (norms * _NORM_ERROR).clamp(min=self.norm), norms)
+        weights = _finite(self.norm / (norms * _NORM_ERROR).clamp(min=self.norm), norms, self.norm)
         return dict.fromkeys(squares, weights)
 
 
@@ -304,7 +308,7 @@ class Normalized(ClippingBound):
     def weights(self, squares: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """The bound over the norm and the smoothing."""
         norms = _norms(squares)
-        weights = _finite(self.norm / (norms * _NORM_ERROR + self.smoothing), norms)
+        weights = _finite(self.norm / (norms * _NORM_ERROR + self.smoothing), norms, self.norm)
         return dict.fromkeys(squares, weights)
 
 
@@ -368,7 +372,7 @@ class PerLayer(ClippingBound):
             own = {name: value for name, value in squares.items() if self._group(name) == group}
             if own:
                 weights = norm / (_norms(own) * _NORM_ERROR).clamp(min=norm)
-                found |= dict.fromkeys(own, _finite(weights, norms))
+                found |= dict.fromkeys(own, _finite(weights, norms, norm))
         return {name: found[name] for name in squares}
 
 

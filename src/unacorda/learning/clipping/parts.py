@@ -10,7 +10,6 @@ arXiv:2110.05679 (several).
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ __all__ = [
     "GradientPart",
     "GradientProducts",
     "GradientRows",
-    "Scratch",
+    "UnitWeights",
     "at_once",
     "merged",
     "rows_are_small",
@@ -43,6 +42,9 @@ ROUNDING: Final = 2.0**-10
 PIECE: Final = 1 << 18
 """Numbers that are widened, or gathered from an image, at once: they stay near the processor."""
 
+_NEAR: Final = 512
+"""Terms of a sum that are widened at once, at most, where each holds few numbers."""
+
 _UNIT: Final = 2.0**-23
 """A unit of rounding of float32."""
 
@@ -56,44 +58,24 @@ _LONG: Final = 1 << 16
 """Numbers that are summed in float32 with an error far below what bounds allow for."""
 
 
-class Scratch:
-    """Memory for intermediate results, used again: pages of new memory are cleared before use."""
+class UnitWeights:
+    """Weights of units, and what was multiplied by them: an output's gradient is its bias', too."""
 
-    def __init__(self) -> None:
-        self._held: dict[Any, Tensor] = {}
-        self._rows = 0
+    def __init__(self, values: Tensor) -> None:
+        self.values = values
+        self._scaled: dict[Any, tuple[Tensor, Tensor]] = {}
 
-    def renew(self) -> None:
-        """Let rows of gradients be overwritten, from the first ones on."""
-        self._rows = 0
-
-    def rows(self, like: Tensor, *shape: int) -> Tensor:
-        """Room for rows of gradients, until `renew`."""
-        self._rows += 1
-        return self._room(-self._rows, like, like.dtype, *shape)
-
-    def _room(self, place: int, like: Tensor, dtype: Any, *shape: int) -> Tensor:
-        key, size = (place, dtype, like.device), math.prod(shape)
-        if key not in self._held or self._held[key].numel() < size:
-            self._held[key] = like.new_empty(size, dtype=dtype)
-        return self._held[key][:size].view(shape)
-
-    def widened(self, values: Tensor, place: int) -> Tensor:
-        """The same in float64, until the next ones of this place."""
-        return self._room(place, values, torch.float64, *values.shape).copy_(values)
-
-    def product(self, left: Tensor, right: Tensor) -> Tensor:
-        """left^T right, until the next ones."""
-        room = self._room(0, right, right.dtype, left.shape[1], right.shape[1])
-        found: Tensor = torch.mm(left.T, right, out=room)
+    def scaled(self, gradients: Tensor) -> Tensor:
+        """Gradients (units, outputs) times the weights, which are known from then on."""
+        found = self.known(gradients)
+        if found is None:
+            found = gradients * self.values.to(gradients)[:, None]
+            self._scaled[_place_of(gradients)] = gradients, found  # both stay: so does the place
         return found
 
-    def blocks(self, left: Tensor, right: Tensor) -> Tensor:
-        """left^T right of each block, until the next ones."""
-        left = left.transpose(1, 2)
-        room = self._room(0, right, right.dtype, *left.shape[:2], right.shape[2])
-        found: Tensor = torch.bmm(left, right, out=room)
-        return found
+    def known(self, gradients: Tensor) -> Tensor | None:
+        """The same if it was computed before."""
+        return self._scaled.get(_place_of(gradients), (None, None))[1]
 
 
 class GradientPart(ABC):
@@ -114,10 +96,11 @@ class GradientPart(ABC):
         """The gradients of the examples at these places."""
 
     @abstractmethod
-    def add_to(self, total: Tensor, weights: Tensor, *, block: int, scratch: Scratch) -> None:
+    def add_to(self, total: Tensor, weights: UnitWeights, *, block: int) -> None:
         """Add the sum of gradients times weights to a total in float64.
 
-        block: of how many units sums may be computed in float32, if the part is whole.
+        block: of how many units sums may be computed in float32, where each is one term; 0 where
+        terms may be longer than what all parts of a gradient add up to.
         """
 
     @property
@@ -125,63 +108,59 @@ class GradientPart(ABC):
         """How many terms of the sum the gradient of an example is."""
         return 1
 
-    @property
-    def whole(self) -> bool:
-        """Whether the gradient of an example is one term of the sum, no longer than its norm."""
-        return False
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GradientRows(GradientPart):
-    """Gradients as they are: values, (examples, *shape), and their squared norms, where known."""
+    """Gradients as they are, (examples, *shape), in pieces of several examples each.
 
-    values: Tensor
+    squares: their squared norms, where known.
+    """
+
+    pieces: Sequence[Tensor]
     squares: Tensor | None = None
 
     @classmethod
-    def products(
-        cls,
-        pairs: Iterable[tuple[Tensor, Tensor]],
-        examples: int,
-        shape: Sequence[int],
-        scratch: Scratch,
-    ) -> GradientRows:
+    def products(cls, pairs: Iterable[tuple[Tensor, Tensor]], shape: Sequence[int]) -> GradientRows:
         """Products of matrices of a few examples at a time: with their norms while they are near.
 
-        pairs: of stacks of matrices, those of all examples in turn.
+        pairs: of stacks of matrices, those of all examples in turn. Each piece is memory of its
+        own, as large as what the backward pass has let go.
         """
-        rows, squares, start = None, [], 0
+        pieces, norms = [], []
         for left, right in pairs:
-            if rows is None:
-                rows = scratch.rows(left, examples, *left.shape[1:-1], right.shape[-1])
-            some = rows[start : start + left.shape[0]]
-            torch.matmul(left, right, out=some)
-            squares.append(_squares(some))
-            start += left.shape[0]
-        assert rows is not None
-        return cls(rows.reshape(examples, *shape), torch.cat(squares))
+            pieces.append(torch.matmul(left, right).flatten(1))
+            norms.append(_norms(pieces[-1]))
+        squares = _squared(torch.cat(norms), pieces[0].shape[1])
+        return cls([piece.view(len(piece), *shape) for piece in pieces], squares)
 
     def rows(self) -> Tensor:
         """The gradients themselves."""
-        return self.values
+        return self.pieces[0] if len(self.pieces) == 1 else torch.cat(list(self.pieces))
 
     def grouped(self, count: int) -> GradientRows:
         """Sums over examples of a unit."""
-        return GradientRows(self.values.unflatten(0, (-1, count)).sum(1))
+        return GradientRows([self.rows().unflatten(0, (-1, count)).sum(1)])
 
     def only(self, examples: Tensor) -> GradientRows:
         """The gradients of the examples at these places."""
-        return GradientRows(self.values[examples])
+        return GradientRows([self.rows()[examples]])
 
-    @property
-    def whole(self) -> bool:
-        """Always."""
-        return True
-
-    def add_to(self, total: Tensor, weights: Tensor, *, block: int, scratch: Scratch) -> None:
+    def add_to(self, total: Tensor, weights: UnitWeights, *, block: int) -> None:
         """Add the sum of gradients times weights."""
-        total, flat = total.view(1, -1), self.values.flatten(1)
-        _add_product(total, weights[:, None], flat, None, block=block, scratch=scratch)
+        total, own = total.view(-1), weights.values
+        pieces = [_flat(piece) for piece in self.pieces]
+        if len(pieces) == 1 and (known := weights.known(pieces[0])) is not None:
+            total += known.sum(0, dtype=torch.float64)
+            return
+        sizes = [len(piece) for piece in pieces]
+        if len(own) > block or len(pieces) == 1:
+            for piece, share in zip(pieces, own.split(sizes), strict=True):
+                _add_product(total[None], share[:, None], piece, None, block=block)
+            return
+        one = torch.zeros_like(pieces[0][0])  # of all units together: no more terms than a block
+        for piece, share in zip(pieces, own.to(one).split(sizes), strict=True):
+            one.addmv_(piece.T, share)
+        total += one
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -210,30 +189,27 @@ class GradientProducts(GradientPart):
         """Tokens, pixels, uses."""
         return int(self.left.shape[1])
 
-    @property
-    def whole(self) -> bool:
-        """Of one place alone: several may cancel."""
-        return self.places == 1
-
-    def add_to(self, total: Tensor, weights: Tensor, *, block: int, scratch: Scratch) -> None:
+    def add_to(self, total: Tensor, weights: UnitWeights, *, block: int) -> None:
         """Add the sum of gradients times weights, by products of matrices."""
-        left, right = (side.flatten(0, 1) for side in (self.left, self.right))
+        left, right, scale = self.left.flatten(0, 1), self.right.flatten(0, 1), None
+        if self.places == 1 and block:
+            left = weights.scaled(left)
+        else:  # places may cancel, and be longer than their sum
+            block, scale = 0, weights.values[:, None].expand(-1, self.places).reshape(-1, 1)
         total = total.view(left.shape[1], right.shape[1])
         if left.shape[1] > right.shape[1]:
             left, right, total = right, left, total.T
-        scale = weights[:, None].expand(-1, self.places).reshape(-1, 1)
-        size = block if self.whole else 1
-        _add_product(total, left, right, scale, block=size, scratch=scratch)
+        _add_product(total, left, right, scale, block=block)
 
-    def settled(self, scratch: Scratch) -> GradientPart:
+    def settled(self) -> GradientPart:
         """The same as rows, where these need no more memory than the factors."""
-        examples, places, outputs = self.left.shape
+        _, places, outputs = self.left.shape
         inputs = self.right.shape[2]
         if not rows_are_small(places, outputs, inputs):
             return self
-        size = 8 * at_once(outputs * inputs)
+        size = at_once(outputs * inputs)
         pairs = zip(self.left.transpose(1, 2).split(size), self.right.split(size), strict=True)
-        return GradientRows.products(pairs, examples, self.shape, scratch)
+        return GradientRows.products(pairs, self.shape)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -250,18 +226,18 @@ class GradientLookups(GradientPart):
         places = self.index.unsqueeze(2).expand_as(self.right)
         return found.scatter_add_(1, places, self.right)
 
-    def settled(self, scratch: Scratch) -> GradientPart:
+    def settled(self) -> GradientPart:
         """The same as rows, where these need no more memory than the factors."""
-        examples, places, _ = self.right.shape
+        places = self.places
         if places == 1 or self.shape[0] > 2 * places:
             return self
         known = torch.arange(self.shape[0], device=self.index.device)
-        size = 8 * at_once(self.shape.numel())
+        size = at_once(self.shape.numel())
         pairs = (
             ((known[:, None] == index[:, None]).to(right), right)
             for index, right in zip(self.index.split(size), self.right.split(size), strict=True)
         )
-        return GradientRows.products(pairs, examples, self.shape, scratch)
+        return GradientRows.products(pairs, self.shape)
 
     def grouped(self, count: int) -> GradientLookups:
         """The places of a unit are those of its examples."""
@@ -276,21 +252,15 @@ class GradientLookups(GradientPart):
         """Tokens."""
         return int(self.right.shape[1])
 
-    def add_to(self, total: Tensor, weights: Tensor, *, block: int, scratch: Scratch) -> None:
+    def add_to(self, total: Tensor, weights: UnitWeights, *, block: int) -> None:
         """Add the sum of gradients times weights, in float64 always."""
-        del block, scratch
-        scaled = (self.right.double() * weights.double()[:, None, None]).flatten(0, 1)
+        del block
+        scaled = (self.right.double() * weights.values[:, None, None]).flatten(0, 1)
         total.index_add_(0, self.index.flatten(), scaled)
 
 
 def _add_product(
-    total: Tensor,
-    left: Tensor,
-    right: Tensor,
-    scale: Tensor | None,
-    *,
-    block: int,
-    scratch: Scratch,
+    total: Tensor, left: Tensor, right: Tensor, scale: Tensor | None, *, block: int
 ) -> None:
     """Add (left scale)^T right; sums over blocks of rows are in float32, where that is faster.
 
@@ -299,32 +269,35 @@ def _add_product(
     """
     outputs, inputs = left.shape[1], right.shape[1]
     if block * (1 / outputs + 1 / inputs + 1 / 40) < 3:
-        size = _even(left.shape[0], at_once(outputs + inputs))
+        size = _even(left.shape[0], min(at_once(2 * (outputs + inputs)), _NEAR))
+        room = right.new_empty(size, inputs, dtype=torch.float64)
         for start in range(0, left.shape[0], size):
-            some = slice(start, start + size)
-            one, other = (scratch.widened(side[some], k) for k, side in enumerate((left, right)))
-            if scale is not None:
-                one.mul_(scale[some])
-            total.addmm_(one.T, other)
+            one, other = (side[start : start + size] for side in (left, right))
+            one = one.double() if scale is None else one * scale[start : start + size]
+            total.addmm_(one.T, room[: len(other)].copy_(other))
         return
     left = left.to(right) if scale is None else left * scale.to(left)
     if left.shape[0] <= block:
-        total.add_(scratch.product(left, right))
+        total.add_(left.T @ right)
         return
     block = _even(left.shape[0], block)
     size = block * max(PIECE // (outputs * inputs), 2)  # of several blocks, two if they are large
-    for start in range(0, left.shape[0], size):
-        one, other = left[start : start + size], right[start : start + size]
+    for one, other in zip(left.split(size), right.split(size), strict=True):
         whole = one.shape[0] // block * block
         if whole:
-            pairs = (each[:whole].unflatten(0, (-1, block)) for each in (one, other))
-            sums = scratch.blocks(*pairs)
+            lefts, rights = (each[:whole].unflatten(0, (-1, block)) for each in (one, other))
+            sums = torch.bmm(lefts.transpose(1, 2), rights)
             if whole > 2 * block:
                 total += sums.sum(0, dtype=torch.float64)
             else:
                 total += sums[0].add_(sums[1]) if whole > block else sums[0]
         if whole < one.shape[0]:
             total += one[whole:].T @ other[whole:]
+
+
+def _place_of(values: Tensor) -> Any:
+    """The place of numbers in memory, by which they are known again while they are there."""
+    return values.data_ptr(), values.shape, values.stride()
 
 
 def _even(count: int, most: int) -> int:
@@ -350,10 +323,10 @@ def merged(parts: Sequence[GradientPart]) -> list[GradientPart]:
     """The same gradients, of several uses of one parameter, in as few parts as there are kinds."""
     if len(parts) == 1:
         return list(parts)
-    rows = [part.values for part in parts if isinstance(part, GradientRows)]
+    rows = [part.rows() for part in parts if isinstance(part, GradientRows)]
     products = [part for part in parts if isinstance(part, GradientProducts)]
     lookups = [part for part in parts if isinstance(part, GradientLookups)]
-    found: list[GradientPart] = [GradientRows(sum(rows[1:], rows[0]))] if rows else []
+    found: list[GradientPart] = [GradientRows([sum(rows[1:], rows[0])])] if rows else []
     if len(products) > 1:
         left, right = ([getattr(one, name) for one in products] for name in ("left", "right"))
         found.append(GradientProducts(torch.cat(left, 1), torch.cat(right, 1), products[0].shape))
@@ -409,17 +382,33 @@ def square_norms(parts: Sequence[GradientPart], known: dict[Any, Tensor]) -> Ten
 
 
 def _squares(values: Tensor, known: dict[Any, Tensor] | None = None) -> Tensor:
-    """Squared norms in float64, of long rows by sums in float64; those that underflow included."""
-    flat = values.flatten(1).contiguous()  # in other layouts sums of float32 lose more
-    key = flat.data_ptr(), flat.shape
+    """Squared norms in float64; those that underflow included."""
+    flat = _flat(values).contiguous()  # in other layouts sums of float32 lose more
+    key = _place_of(flat)
     if known is not None and key in known:
         return known[key]
-    wide = torch.float64 if flat.shape[1] > _LONG else None
-    norms = torch.linalg.vector_norm(flat, dim=1, dtype=wide).double()
-    found: Tensor = norms.square_().add_(flat.shape[1] * _TINY)
+    found = _squared(_norms(flat), flat.shape[1])
     if known is not None and flat.data_ptr() == values.data_ptr():  # of the part, which stays
         known[key] = found
     return found
+
+
+def _flat(values: Tensor) -> Tensor:
+    """(examples, ...) as rows; those of a single number, too."""
+    return values.flatten(1) if values.dim() > 1 else values[:, None]
+
+
+def _norms(flat: Tensor) -> Tensor:
+    """Norms of rows, of long ones by sums in float64."""
+    wide = torch.float64 if flat.shape[1] > _LONG else None
+    found: Tensor = torch.linalg.vector_norm(flat, dim=1, dtype=wide)
+    return found
+
+
+def _squared(norms: Tensor, numbers: int) -> Tensor:
+    """Their squares in float64, with what may have underflowed in each of so many numbers."""
+    norms = norms.double()
+    return norms * norms + numbers * _TINY
 
 
 def _spreads(part: Any) -> Tensor:

@@ -18,7 +18,6 @@ from unacorda.learning.clipping.parts import (
     GradientPart,
     GradientProducts,
     GradientRows,
-    Scratch,
     at_once,
     rows_are_small,
 )
@@ -30,7 +29,7 @@ __all__ = ["Rule", "linear_parts", "lookup_parts", "rule_of"]
 
 torch: Any = later("torch")
 
-Rule = Callable[[Any, "Tensor", "Tensor", Scratch], Iterator[tuple[Any, GradientPart]]]
+Rule = Callable[[Any, "Tensor", "Tensor"], Iterator[tuple[Any, GradientPart]]]
 
 
 def _wanted(parameter: Any) -> bool:
@@ -43,24 +42,22 @@ def _places(values: Tensor) -> Tensor:
 
 
 def linear_parts(
-    weight: Any, bias: Any, given: Tensor, gradient: Tensor, scratch: Scratch
+    weight: Any, bias: Any, given: Tensor, gradient: Tensor
 ) -> Iterator[tuple[Any, GradientPart]]:
     """Of given @ weight^T + bias."""
     given, gradient = _places(given), _places(gradient)
     if _wanted(weight):
-        yield weight, GradientProducts(gradient, given, weight.shape).settled(scratch)
+        yield weight, GradientProducts(gradient, given, weight.shape).settled()
     if _wanted(bias):
-        yield bias, GradientRows(gradient[:, 0] if gradient.shape[1] == 1 else gradient.sum(1))
+        yield bias, GradientRows([gradient[:, 0] if gradient.shape[1] == 1 else gradient.sum(1)])
 
 
-def _linear(
-    module: Any, given: Tensor, gradient: Tensor, scratch: Scratch
-) -> Iterator[tuple[Any, GradientPart]]:
-    return linear_parts(module.weight, module.bias, given, gradient, scratch)
+def _linear(module: Any, given: Tensor, gradient: Tensor) -> Iterator[tuple[Any, GradientPart]]:
+    return linear_parts(module.weight, module.bias, given, gradient)
 
 
 def _convolution(
-    module: Any, given: Tensor, gradient: Tensor, scratch: Scratch
+    module: Any, given: Tensor, gradient: Tensor
 ) -> Iterator[tuple[Any, GradientPart]]:
     """Every place of the output has a patch of the input: a product over patches."""
     examples, groups, shape = len(given), module.groups, module.weight.shape
@@ -71,13 +68,13 @@ def _convolution(
             size = at_once(groups * inputs * max(places, module.out_channels // groups))
             pieces = zip(outputs.split(size), given.split(size), strict=True)
             pairs = ((left, _patches(module, own).transpose(2, 3)) for left, own in pieces)
-            yield module.weight, GradientRows.products(pairs, examples, shape, scratch)
+            yield module.weight, GradientRows.products(pairs, shape)
         else:
             patches = _patches(module, given)
             left, right = outputs[:, 0].transpose(1, 2), patches[:, 0].transpose(1, 2)
             yield module.weight, GradientProducts(left, right, shape)
     if _wanted(module.bias):
-        yield module.bias, GradientRows(outputs.sum(3).flatten(1))
+        yield module.bias, GradientRows([outputs.sum(3).flatten(1)])
 
 
 def _patches(module: Any, given: Tensor) -> Tensor:
@@ -91,12 +88,6 @@ def _patches(module: Any, given: Tensor) -> Tensor:
         padding = (0,) * len(module.kernel_size) if module.padding == "valid" else module.padding
     if any(padding):
         given = torch.nn.functional.pad(given, [p for one in reversed(padding) for p in (one, one)])
-    if len(module.kernel_size) == 2:  # one kernel that copies no more than it has to
-        columns = torch.nn.functional.unfold(
-            given, module.kernel_size, module.dilation, 0, module.stride
-        )
-        cut: Tensor = columns.unflatten(1, (module.groups, -1))
-        return cut
     for place, size in enumerate(module.kernel_size):
         reach = module.dilation[place] * (size - 1) + 1
         given = given.unfold(2 + place, reach, module.stride[place])[..., :: module.dilation[place]]
@@ -109,22 +100,19 @@ def _patches(module: Any, given: Tensor) -> Tensor:
 
 
 def lookup_parts(
-    weight: Any, padding: int | None, given: Tensor, gradient: Tensor, scratch: Scratch
+    weight: Any, padding: int | None, given: Tensor, gradient: Tensor
 ) -> Iterator[tuple[Any, GradientLookups]]:
     """Of the rows of weight at given, that of the padding a constant."""
-    del scratch
     if padding is not None:
         gradient = gradient * (given != padding).unsqueeze(-1)
     index = given.reshape(len(given), -1)
     yield weight, GradientLookups(index, _places(gradient), weight.shape)
 
 
-def _embedding(
-    module: Any, given: Tensor, gradient: Tensor, scratch: Scratch
-) -> Iterator[tuple[Any, GradientPart]]:
+def _embedding(module: Any, given: Tensor, gradient: Tensor) -> Iterator[tuple[Any, GradientPart]]:
     # Places are those of the batch's shape; of bags they would be those of the longest.
-    for weight, part in lookup_parts(module.weight, module.padding_idx, given, gradient, scratch):
-        yield weight, part.settled(scratch)
+    for weight, part in lookup_parts(module.weight, module.padding_idx, given, gradient):
+        yield weight, part.settled()
 
 
 def _normalized(values: Tensor, shape: Any) -> Tensor:
@@ -132,36 +120,27 @@ def _normalized(values: Tensor, shape: Any) -> Tensor:
     return values.reshape(len(values), -1, *shape).sum(1)
 
 
-def _layer_norm(
-    module: Any, given: Tensor, gradient: Tensor, scratch: Scratch
-) -> Iterator[tuple[Any, GradientPart]]:
-    del scratch
+def _layer_norm(module: Any, given: Tensor, gradient: Tensor) -> Iterator[tuple[Any, GradientPart]]:
     shape = module.normalized_shape
     if _wanted(module.weight):
         scaled = torch.nn.functional.layer_norm(given, shape, None, None, module.eps)
-        yield module.weight, GradientRows(_normalized(gradient * scaled, shape))
+        yield module.weight, GradientRows([_normalized(gradient * scaled, shape)])
     if _wanted(module.bias):
-        yield module.bias, GradientRows(_normalized(gradient, shape))
+        yield module.bias, GradientRows([_normalized(gradient, shape)])
 
 
-def _rms_norm(
-    module: Any, given: Tensor, gradient: Tensor, scratch: Scratch
-) -> Iterator[tuple[Any, GradientPart]]:
-    del scratch
+def _rms_norm(module: Any, given: Tensor, gradient: Tensor) -> Iterator[tuple[Any, GradientPart]]:
     shape = module.normalized_shape
     scaled = torch.nn.functional.rms_norm(given, shape, None, module.eps)
-    yield module.weight, GradientRows(_normalized(gradient * scaled, shape))
+    yield module.weight, GradientRows([_normalized(gradient * scaled, shape)])
 
 
-def _group_norm(
-    module: Any, given: Tensor, gradient: Tensor, scratch: Scratch
-) -> Iterator[tuple[Any, GradientPart]]:
-    del scratch
+def _group_norm(module: Any, given: Tensor, gradient: Tensor) -> Iterator[tuple[Any, GradientPart]]:
     if _wanted(module.weight):
         scaled = torch.nn.functional.group_norm(given, module.num_groups, None, None, module.eps)
-        yield module.weight, GradientRows((gradient * scaled).flatten(2).sum(2))
+        yield module.weight, GradientRows([(gradient * scaled).flatten(2).sum(2)])
     if _wanted(module.bias):
-        yield module.bias, GradientRows(gradient.flatten(2).sum(2))
+        yield module.bias, GradientRows([gradient.flatten(2).sum(2)])
 
 
 def rule_of(module: Any) -> Rule | None:

@@ -29,7 +29,7 @@ from unacorda.learning.clipping.composites import composite_of
 from unacorda.learning.clipping.parts import (
     GradientPart,
     GradientRows,
-    Scratch,
+    UnitWeights,
     merged,
     square_norms,
 )
@@ -56,7 +56,7 @@ class _Use:
     edge: Any
     shape: Any
     parameters: tuple[Any, ...]
-    rule: Callable[[Any, Any, Scratch], Iterator[tuple[Any, GradientPart]]]
+    rule: Callable[[Any, Any], Iterator[tuple[Any, GradientPart]]]
     folds: bool
 
 
@@ -127,12 +127,13 @@ class ClippedSums:
         self._arithmetic, self._most = arithmetic, units
         self._rounding = rounding_of(arithmetic, units)
         self.rules: dict[str, str] = {}
-        self._scratch = Scratch()
         self._uses: list[_Use] = []
         self._apart: Counter[tuple[int, int]] = Counter()
         self._copies: list[tuple[Any, dict[str, Any]]] = []
         self._undo: list[Callable[[], None]] = []
         self._attach()
+        if all(parameter.device.type == "cpu" for parameter in self.trained.values()):
+            _keep_memory()
 
     @property
     def sensitivity(self) -> float:
@@ -153,7 +154,6 @@ class ClippedSums:
         while self._undo:
             self._undo.pop()()
         self.forget()
-        self._scratch = Scratch()
 
     def sums(
         self,
@@ -205,17 +205,16 @@ class ClippedSums:
             known: dict[Any, Tensor] = {}
             squares = {name: square_norms(each, known) for name, each in parts.items()}
             kept = self.bound.weights(squares) if parts else {}
-            counted = [weight > 0 for weight in {id(each): each for each in kept.values()}.values()]
+            alike = {id(weight): weight for weight in kept.values()}
             # Infinity times 0 is no number: units that count nothing are left out.
-            every = not counted or bool(torch.stack(counted).all())
-            some = None if every else torch.stack(counted).any(0).nonzero().squeeze(1)
-            for name, weight in kept.items():
-                # Of several parts that are summed each may be longer than the sum.
-                size = block if len(parts[name]) == 1 else 1
-                own = weight if some is None else weight[some]
-                for part in parts[name] if len(own) else ():
-                    counts = part if some is None else part.only(some)
-                    counts.add_to(found[name], own, block=size, scratch=self._scratch)
+            every = not units or all(float(weight.min()) > 0 for weight in alike.values())
+            some: Any = None if every else sum(alike.values()).nonzero().squeeze(1)
+            own = {key: UnitWeights(one if every else one[some]) for key, one in alike.items()}
+            for name, weight in kept.items() if units and (every or len(some)) else ():
+                size = block if len(parts[name]) == 1 else 0  # several may be longer than their sum
+                for part in parts[name]:
+                    counts = part if every else part.only(some)
+                    counts.add_to(found[name], own[id(weight)], block=size)
             if self.bound.follows or self.shown is not None:
                 there = losses.new_ones(len(losses)) if weights is None else weights.to(losses)
                 there = there.detach().unflatten(0, (-1, rows_per_unit))
@@ -399,7 +398,6 @@ class ClippedSums:
         """Gradients of units by parameter; the records of the forward pass end here."""
         uses, copies = self._uses[:], self._copies[:]
         self.forget()
-        self._scratch.renew()
         losses = check_losses(losses)
         names = {id(p): name for name, p in self.trained.items()}
         inner = check_uses(losses, [(u.edge.node, p) for u in uses for p in u.parameters], names)
@@ -416,7 +414,7 @@ class ClippedSums:
         def apply(use: _Use, gradient: Any) -> None:
             if gradient is not None:
                 with full_precision(losses):
-                    for parameter, part in _applied(use, gradient, len(losses), self._scratch):
+                    for parameter, part in _applied(use, gradient, len(losses)):
                         add(parameter, part)
 
         # The pass goes through nodes on the way to others, where parts are made at once and their
@@ -435,10 +433,19 @@ class ClippedSums:
             (parameter, _), gradient = leaves.pop(), gradients.pop()
             if gradient is not None:
                 wide = torch.promote_types(gradient.dtype, torch.float32)
-                add(parameter, GradientRows(gradient.to(wide)))
+                add(parameter, GradientRows([gradient.to(wide)]))
         while ends:
             apply(ends.pop(), gradients.pop())
         return {name: merged(found[name]) for name in names.values() if name in found}
+
+
+def _keep_memory() -> None:
+    """Have the C library keep what a step frees: pages that were given back are cleared anew.
+
+    glibc keeps up to twice the largest block that was ever freed, of at most 32 MB (mallopt(3),
+    M_MMAP_THRESHOLD). No page of this one is touched.
+    """
+    torch.empty((32 << 20) - (1 << 16), dtype=torch.uint8, device="cpu")
 
 
 def _gradients(whole: Tensor, edges: list[Any]) -> list[Any]:
@@ -467,15 +474,13 @@ class _Once:
             apply(gradients[self._output])
 
 
-def _applied(
-    use: _Use, gradient: Tensor, examples: int, scratch: Scratch
-) -> Iterator[tuple[Any, GradientPart]]:
+def _applied(use: _Use, gradient: Tensor, examples: int) -> Iterator[tuple[Any, GradientPart]]:
     """The parts of one use, in float32 at least; of several rows an example, of each example."""
     wide = torch.promote_types(gradient.dtype, torch.float32)
     gradient = gradient.to(wide).reshape(use.shape)
     given = use.given.to(wide) if use.given.is_floating_point() else use.given
     if len(gradient) == examples:
-        yield from use.rule(given, gradient, scratch)
+        yield from use.rule(given, gradient)
         return
     if not examples or len(gradient) % examples:
         raise InvalidParameter(
@@ -486,7 +491,7 @@ def _applied(
     rows = len(gradient) // examples
     if use.folds:
         given, gradient = (each.unflatten(0, (-1, rows)) for each in (given, gradient))
-        yield from use.rule(given, gradient, scratch)
+        yield from use.rule(given, gradient)
     else:
-        for parameter, part in use.rule(given, gradient, scratch):
+        for parameter, part in use.rule(given, gradient):
             yield parameter, part.grouped(rows)
