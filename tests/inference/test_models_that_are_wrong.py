@@ -74,7 +74,7 @@ def test_scores_of_far_rows_pull_where_they_do_not_cancel() -> None:
     lengths = counted(1 + np.random.default_rng(1).pareto(2.2, 20_000))
     for share, variance, strength in ((0.0, 0.25, None), (0.1, 0.25, 0.25), (0.9, 0.25, 0.9)):
         scores = Released(values=np.array([0.0, share * 1000 / 20_000]), deviation=14 / 20_000)
-        pull = pull_of_far(scores, rows, lengths, beyond=1000, variance=variance)
+        pull = pull_of_far(scores, rows, lengths, beyond=1000, variance=variance, few=False)
         assert (pull is None) == (strength is None)
         if pull is not None:
             assert pull.strength == pytest.approx(strength, rel=0.1)

@@ -44,16 +44,21 @@ LOSSES: dict[str, Loss] = {"median": Check(0.5, bandwidth=0.05), "loss": LogCosh
 
 def least(loss: Loss, x: Floats, y: Floats) -> tuple[Floats, Floats]:
     """The fit of the least mean loss, the intercept first, and the sandwich's standard errors."""
-    rows = np.column_stack([np.ones(len(x)), x])
+    middle, spread = x.mean(axis=0), x.std(axis=0)
+    rows = np.column_stack([np.ones(len(x)), (x - middle) / spread])
     theta = np.linalg.lstsq(rows, y, rcond=None)[0]
     for _ in range(200):
         eta = rows @ theta
-        bent = (rows * (loss.curvature(eta, y) + 0.02)[:, None]).T @ rows
-        theta = theta - np.linalg.solve(bent, rows.T @ loss.score(eta, y))
+        bent = (rows * (loss.curvature(eta, y) + 0.05)[:, None]).T @ rows
+        step = np.linalg.solve(bent, rows.T @ loss.score(eta, y))
+        theta = theta - step / max(1.0, 2 * float(np.linalg.norm(step)))
     eta = rows @ theta
     inverse = np.linalg.inv((rows * loss.curvature(eta, y)[:, None]).T @ rows)
     scored = rows * loss.score(eta, y)[:, None]
-    return np.asarray(theta), np.sqrt(np.diag(inverse @ (scored.T @ scored) @ inverse))
+    back = np.diag(np.append(1.0, 1 / spread))
+    back[0, 1:] = -middle / spread
+    covariance = back @ inverse @ (scored.T @ scored) @ inverse @ back.T
+    return np.asarray(back @ theta), np.sqrt(np.diag(covariance))
 
 
 def fit_without_privacy(kind: str, x: Floats, y: Floats) -> tuple[Floats, Floats]:

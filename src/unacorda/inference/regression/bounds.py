@@ -71,6 +71,9 @@ _UNSETTLED: Final = (1.5, 4.0)
 """The variance of the sum of directions of the longer half over that of coins, as coefficients are
 not at the end of the steps yet: where people are many, and where they are few for the features."""
 
+_UNSETTLED_SCORES: Final = 2.0
+"""The same of scores of far rows, where people are few."""
+
 _FAR_ONE_WAY, _HALF_ONE_WAY = 0.3, 0.04
 """Parts of the far gradients and of the longer half that point one way, from which on a line is
 taken for bent."""
@@ -398,15 +401,16 @@ def pull_of_skewed(
 
 
 def pull_of_far(
-    scores: Released, rows: Rows, lengths: Lengths, *, beyond: float, variance: float
+    scores: Released, rows: Rows, lengths: Lengths, *, beyond: float, variance: float, few: bool
 ) -> Pull | None:
     """The pull of rows with far features, whose scores cancel if the model holds; None if not seen.
 
     scores: the mean of score times direction over so many rows with the farthest features, scores
-    within [-1, 1]; variance: of scores, at most, if the model holds; lengths: of features. Farther
-    out than these rows the mean score is larger.
+    within [-1, 1]; variance: of scores, at most, if the model holds; lengths: of features; few:
+    whether people are few for their features. Farther out the mean score is larger.
     """
-    one = DirectionSum(mean=scores, rows=rows, beyond=beyond, excess=variance)
+    excess = variance * (_UNSETTLED_SCORES if few else 1.0)
+    one = DirectionSum(mean=scores, rows=rows, beyond=beyond, excess=excess)
     if one.strength == 0:
         return None
     return Pull(

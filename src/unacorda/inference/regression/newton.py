@@ -329,7 +329,7 @@ class Newton:
 
     @property
     def _asks_far(self) -> bool:
-        return self.far > 0 and thrift(self.rows) < 1
+        return self.far > 0 and can_show_pull(self.rows, share=_SCORES)
 
     def _choose_bounds(self, theta: Floats, ahead: float, *, last: bool) -> Tail:
         """The radius of a phase and the bound of its gradients; ahead: the share of its steps."""
@@ -380,7 +380,8 @@ class Newton:
         )
         lengths = dataclasses.replace(lengths_of(counts), edges=np.sqrt(counts.edges))
         far = max(float(beyond[place]), 1.0)
-        return pull_of_far(scores, self.rows, lengths, beyond=far, variance=self.far)
+        few = thrift(self.rows) >= 1
+        return pull_of_far(scores, self.rows, lengths, beyond=far, variance=self.far, few=few)
 
     def _choose_longest(self, theta: Floats, ahead: float, *, pulls: bool) -> None:
         """The bound of gradients, and the pull of the longest of them."""
