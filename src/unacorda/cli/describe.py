@@ -16,10 +16,7 @@ from unacorda.cli.tables import Asked, asked, data
 
 @params.verb(short_help="Take a first look at a table of people.")
 @data()
-@params.unit(
-    max_rows="The most rows of one person that a question uses; auto, as without it, finds the "
-    "number privately."
-)
+@params.unit(max_rows="a question uses (auto where this is left out)")
 @params.price(buys=" Common values of text are then found too.")
 @params.facts
 @params.option(

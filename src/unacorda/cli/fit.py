@@ -46,10 +46,7 @@ _MODELS = {
 )
 @params.option("--where", "CONDITION", "Rows that count, such as \"test = 'hdl'\".")
 @params.option("--weight", "COLUMN", "Weights of rows, from 0 to 1: a column or an expression.")
-@params.unit(
-    max_rows="The most rows of one person that count; auto finds the number privately, for a tenth "
-    "of the budget, once per account."
-)
+@params.unit(max_rows="count")
 @params.price()
 @params.facts
 @params.keys

@@ -328,8 +328,8 @@ def unit_of(
 def unit(*, max_rows: str | None = None, groups: bool = False) -> Decorator:
     """The options of the unit, which a verb gets as `whose`.
 
-    max_rows: the help of this option, None for a verb without it; groups: whether there are limits
-    by group too.
+    max_rows: which rows this option limits, None for a verb without it; groups: whether there are
+    limits by group too.
     """
     options = [
         option(
@@ -341,7 +341,9 @@ def unit(*, max_rows: str | None = None, groups: bool = False) -> Decorator:
         )
     ]
     if max_rows is not None:
-        options.append(option("--max-rows", Read(_count_or_auto, "N|auto"), max_rows))
+        said = f"The most rows of one person that {max_rows}; auto finds the number privately, for "
+        said += "a tenth of the budget, once per account."
+        options.append(option("--max-rows", Read(_count_or_auto, "N|auto"), said))
     if groups:
         options += [
             option(

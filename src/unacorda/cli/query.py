@@ -70,11 +70,7 @@ def _level_weights(_name: str, text: str) -> GivenLevelWeights:
 
 @params.verb(short_help="Answer one SELECT about a table of people.")
 @data("SELECT")
-@params.unit(
-    groups=True,
-    max_rows="The most rows of one person that a question uses, over all groups together; auto "
-    "finds the number privately, for a tenth of the budget, once per account.",
-)
+@params.unit(groups=True, max_rows="a question uses, over all groups together")
 @params.price()
 @params.facts
 @params.keys

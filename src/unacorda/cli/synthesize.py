@@ -84,10 +84,7 @@ def _number(text: str) -> int | float | str:
 
 @params.verb(short_help="Make synthetic rows with a measured error.")
 @data()
-@params.unit(
-    max_rows="The most rows of one person that count; auto finds the number privately, for a tenth "
-    "of the budget, once per account."
-)
+@params.unit(max_rows="count")
 @params.price()
 @params.facts
 @params.option(

@@ -34,9 +34,9 @@ from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 from unacorda.query.aggregates.base import Exact
 from unacorda.query.aggregates.linear import Linear, count
-from unacorda.query.aggregates.measures import Measure, PeopleCount, PresentCount
+from unacorda.query.aggregates.measures import Measure, PresentCount
 from unacorda.query.aggregates.quantile_tree import QuantileDraws
-from unacorda.query.engines.compile import Statement
+from unacorda.query.engines.compile import Statement, people_by_value
 from unacorda.query.engines.dialects.statements import LAYER
 from unacorda.query.engines.engine import Admitted, HeldRows, sql_of
 from unacorda.query.execution import ExecutionContext, check_engine, salt_from
@@ -291,18 +291,9 @@ def _counts(domain: Domain, columns: Columns, *, coded: str = "coded") -> str:
     return f"SELECT cell, count(*)::VARCHAR AS a0 FROM ({rows}) AS {LAYER} GROUP BY cell"
 
 
-def _keyed(admitted: Admitted, name: str) -> str:
-    """SELECT of each value and the people who have it, over `bounded`, as `KeyCountSql` has it."""
-    people = PeopleCount().sql(admitted.query.limited)
-    return (
-        f"SELECT row_number() OVER (ORDER BY {name}) - 1 AS place, * FROM "
-        f"(SELECT {people} AS people, {name} FROM bounded GROUP BY {name})"
-    )
-
-
 def _check(admitted: Admitted, asked: Synthesis[Query]) -> None:
     """Raise UnsupportedConstruct where the engine lacks anything that it will be asked."""
-    statement = sql_of(admitted, admitted.engine, Statement)
+    statement, unit = sql_of(admitted, admitted.engine, Statement), admitted.query.limited
     every = _names(admitted.query, asked)
     names = {one.name: name for one, name in zip(asked.columns, every, strict=True)}
     columns = [
@@ -312,9 +303,9 @@ def _check(admitted: Admitted, asked: Synthesis[Query]) -> None:
     domain = Domain(columns=tuple(columns))
     coded = f"({_coded(columns, every)}) AS coded"
     sought = [
-        one.quantiles.rankings((one.number(names[one.name]),))[0].sql(admitted.query.limited)
+        one.quantiles.rankings((one.number(names[one.name]),))[0].sql(unit)
         if isinstance(one, SoughtBins)
-        else _keyed(admitted, names[one.name])
+        else people_by_value(names[one.name], unit, rows="bounded")
         for one in asked.sought
     ]
     counts = _counts(domain, tuple(range(len(columns)))[:2], coded=coded)
@@ -340,7 +331,7 @@ def _found(
         draws = spending.draws[column.name]
         found = quantiles.drawn(Exact(rankings=(counted,)), draws, bits)
         return column.found([one for (one,) in found])
-    keyed = held.keyed(_keyed(admitted, name), value=name)
+    keyed = held.keyed(people_by_value(name, unit, rows="bounded"), value=name)
     places = spending.rules[column.name].named(keyed.people, most=column.most, bits=bits)
     values = [key for (key,) in keyed.keys(places.tolist())] if len(places) else []
     return column.found(sorted(values, key=lambda one: (one is None, one or "")))

@@ -519,8 +519,6 @@ def _rows_by_step(query: Query, rows: str, *, ids: Sequence[str], over: StepRang
 def compile_found(query: Query, context: SqlContext) -> KeyCountSql:
     """The SQL that finds the private keys of a query."""
     names = _private_names(query)
-    listed = ", ".join(names)
-    people = PeopleCount().sql(context.unit)
     paired, counted = _paired(query, ["cell", *names], context), "held"
     if paired is not None:  # the last count of pairs is that of any rows
         counted = f"paired WHERE p{len(_counts_of_people(query, context.unit))} IS NOT NULL"
@@ -529,9 +527,16 @@ def compile_found(query: Query, context: SqlContext) -> KeyCountSql:
         keys=_public_keys(query),
         held=_bounded(query, ["cell", *names], context),
         paired=paired,
-        counted=f"SELECT row_number() OVER (ORDER BY {listed}) - 1 AS place, * FROM "
-        f"(SELECT {people} AS people, {listed} FROM {counted} GROUP BY {listed})",
+        counted=people_by_value(", ".join(names), context.unit, rows=counted),
         overall=_overall(query, context),
+    )
+
+
+def people_by_value(names: str, unit: Unit, *, rows: str) -> str:
+    """SELECT of each value of some columns, its place and the people who have it."""
+    return (
+        f"SELECT row_number() OVER (ORDER BY {names}) - 1 AS place, * FROM "
+        f"(SELECT {PeopleCount().sql(unit)} AS people, {names} FROM {rows} GROUP BY {names})"
     )
 
 
