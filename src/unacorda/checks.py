@@ -7,9 +7,11 @@ from __future__ import annotations
 import functools
 import math
 import numbers
+import sys
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from unacorda.errors import InvalidParameter
@@ -25,6 +27,7 @@ __all__ = [
     "positive",
     "positive_integer",
     "probability",
+    "read_text",
 ]
 
 Number = int | float | str | Decimal | Fraction
@@ -138,3 +141,21 @@ def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         raise ValueError("a name twice")
     return found
+
+
+def read_text(name: str, path: Path) -> str:
+    """The text of a file that an argument names, or of standard input for -.
+
+    Raises InvalidParameter, with why, where there is none.
+    """
+    try:
+        if path == Path("-"):
+            return sys.stdin.buffer.read().decode("utf-8-sig")
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        reason = error.strerror or "it cannot be opened"
+    except UnicodeDecodeError:
+        reason = "it is not in UTF-8"
+    except ValueError:  # U+0000 in the name
+        reason = "it cannot be opened"
+    raise InvalidParameter(name, str(path), expected=f"a file in UTF-8 that can be read ({reason})")

@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from unacorda.checks import demand
+from unacorda.checks import demand, read_text
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
 from unacorda.privacy.rounding import root_down
@@ -335,16 +335,11 @@ class Settings:
 
 def read_settings(path: Path) -> Settings:
     """Read the settings of a TOML file; InvalidParameter, with the place, for errors in it."""
-    shown = str(path)
+    shown, text = str(path), read_text("--settings", path)
     try:
-        text = path.read_text(encoding="utf-8-sig")
         found = tomllib.loads(text, parse_float=Decimal)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # a number of many digits: ValueError
         raise InvalidParameter("--settings", shown, expected=f"TOML: {error}") from None
-    except (OSError, ValueError, RecursionError) as error:
-        why = getattr(error, "strerror", None) or "it is not in UTF-8"
-        expected = f"a file in UTF-8 that can be read ({why})"
-        raise InvalidParameter("--settings", shown, expected=expected) from None
     _check_names(shown, found, {"datasets", "server", "oidc"})
     server = _table(f"{shown}, server", found.get("server", {}))
     _check_names(f"{shown}, server", server, SERVER)

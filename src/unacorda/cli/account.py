@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unacorda.checks import demand
+from unacorda.checks import demand, read_text
 from unacorda.cli import params, render
 from unacorda.cli.render import plain, rounded
 from unacorda.errors import InvalidParameter, UnsupportedEvent
@@ -167,7 +167,7 @@ def _event(text: str | None, source: str | None) -> Event:
     if text is not None:
         return read_event(text)
     option = "--event-json"
-    stated = params.read_text(option, Path(str(source)))
+    stated = read_text(option, Path(str(source)))
     try:
         event = from_json(stated)
     except InvalidParameter as error:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unacorda.checks import demand, exact
+from unacorda.checks import demand, exact, read_text
 from unacorda.cli import params, render
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def ask(
 
 
 def _token(file: Path | None) -> str:
-    given = os.environ.get(_TOKEN, "") if file is None else params.read_text("--token-file", file)
+    given = os.environ.get(_TOKEN, "") if file is None else read_text("--token-file", file)
     demand(given.strip(), "--token-file", "...", expected=f"a token in it, or in {_TOKEN}")
     return given.strip()
 

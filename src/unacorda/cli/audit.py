@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from unacorda.checks import demand
+from unacorda.checks import demand, read_text
 from unacorda.cli import params, render
 from unacorda.cli.errors import ExitCode
 
@@ -79,7 +79,7 @@ def audit(
         expected = "--delta above 0, since Gaussian DP has no epsilon at 0"
         demand(delta, "--delta", said, expected=expected)
     with params.of_file(file):
-        scores, included = read_scores(params.read_text("FILE", file))
+        scores, included = read_scores(read_text("FILE", file))
     methods: Mapping[str, Callable[..., Bound]] = {
         "one-run": one_run,
         "f-dp": one_run_f_dp,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unacorda.addresses import shown
-from unacorda.checks import demand
+from unacorda.checks import demand, read_text
 from unacorda.cli import params, render
 from unacorda.cli.errors import Invocation, no_account
 from unacorda.cli.params import Decorator, gathered
@@ -424,7 +424,7 @@ def _verify(
     found: list[tuple[AccountTerms, Sequence[Entry]]]
     if file is not None:
         demand(dataset is None, "--dataset", dataset, expected="--ledger with it")
-        found = [read_export(params.read_text("FILE", file).splitlines())]
+        found = [read_export(read_text("FILE", file).splitlines())]
     else:
         with opened(str(ledger), must_exist=True) as book:
             found = [(book.account(name), book.entries(name)) for name in chosen(book, dataset)]

@@ -10,7 +10,6 @@ import functools
 import inspect
 import json
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from unacorda.checks import demand, exact, once
+from unacorda.checks import demand, exact, once, read_text
 from unacorda.cli.errors import EXIT_CODES
 from unacorda.errors import InvalidParameter
 from unacorda.query.expressions.language import identifier
@@ -511,24 +510,6 @@ keys = gathered(
         multiple=True,
     ),
 )
-
-
-def read_text(name: str, path: Path) -> str:
-    """The text of a file that an option names, or of standard input for -.
-
-    Raises InvalidParameter, with why, where there is none.
-    """
-    try:
-        if path == Path("-"):
-            return sys.stdin.buffer.read().decode("utf-8-sig")
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        reason = error.strerror or "it cannot be opened"
-    except UnicodeDecodeError:
-        reason = "it is not in UTF-8"
-    except ValueError:  # U+0000 in the name
-        reason = "it cannot be opened"
-    raise InvalidParameter(name, str(path), expected=f"a file in UTF-8 that can be read ({reason})")
 
 
 @contextlib.contextmanager

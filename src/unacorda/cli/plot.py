@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from unacorda.checks import demand
+from unacorda.checks import demand, read_text
 from unacorda.cli import params, render
 from unacorda.cli.account import check_neighbors
 from unacorda.cli.audit import read_scores
@@ -191,7 +191,7 @@ def tradeoff(
     region = None
     if scores is not None:
         sure = 0.95 if confidence is None else float(confidence)
-        region = error_region(*read_scores(params.read_text("--scores", scores)), confidence=sure)
+        region = error_region(*read_scores(read_text("--scores", scores)), confidence=sure)
     elif confidence is not None:
         said = render.plain(float(confidence))
         raise InvalidParameter("--confidence", said, expected="--scores with it")
@@ -356,7 +356,7 @@ def errors(*, file: Path, column: str | None) -> Drawn:
     from unacorda import plots
 
     with params.of_file(file):
-        rows, answers = _rows(params.read_text("FILE", file))
+        rows, answers = _rows(read_text("FILE", file))
     listed = f"one of {', '.join(answers)}"
     named = column is not None or len(answers) == 1
     demand(named, "--column", None, expected=f"--column, {listed}")
@@ -429,7 +429,7 @@ def roc(*, file: Path, promised: Fraction | None, delta: Fraction | None) -> Dra
     given = promised is not None or delta is None
     demand(given, "--delta", render.plain(float(delta or 0)), expected="--promised with it")
     with params.of_file(file):
-        scores = read_scores(params.read_text("FILE", file))
+        scores = read_scores(read_text("FILE", file))
     values, truth = canaries(*scores)
     attack = Attack(scores=values, truth=truth)
     alarms, hits = attack.roc()

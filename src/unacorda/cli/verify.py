@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from unacorda.checks import demand
+from unacorda.checks import demand, read_text
 from unacorda.cli import params, render
 from unacorda.cli.errors import ExitCode
 from unacorda.cli.ledger import dataset_option, ledger_option, opened
@@ -47,7 +47,7 @@ def verify(*, file: Path, ledger: str | None, dataset: str | None, as_json: bool
     small = not file.is_file() or file.stat().st_size <= _MOST_BYTES
     demand(small, "FILE", str(file), expected=f"at most {_MOST_BYTES:,} bytes")
     with params.of_file(file), contextlib.ExitStack() as stack:
-        text = params.read_text("FILE", file)
+        text = read_text("FILE", file)
         book = None if ledger is None else stack.enter_context(opened(ledger, must_exist=True))
         found = verify_record(text, ledger=book, dataset=dataset)
     if as_json:
