@@ -51,7 +51,7 @@ def holds(found: Interval, truth: float) -> bool:
     return (
         found.lower <= truth * (1 + 1e-12)
         and truth <= found.upper * (1 + 1e-12)
-        and found.width <= 2e-3 * found.upper
+        and found.width <= 1e-5 * found.upper
     )
 
 
@@ -128,7 +128,7 @@ def test_a_sample_is_bounded_by_its_profile_and_no_test_beats_it(rate: float) ->
     below = place(1 / slopes)
     removed = plain.cdf(below) - slopes * mixed(below)
     bound = float(np.min(slopes * rate + np.maximum(added, removed)))
-    assert bound * (1 - 1e-6) <= found.upper <= bound * (1 + 2e-3)
+    assert bound * (1 - 1e-6) <= found.upper <= bound * (1 + 1e-6)
     t = plain.isf(rate)
     best = (1 - share) * rate + share * plain.sf(t - 1)
     assert 0 <= found.lower <= best <= found.upper

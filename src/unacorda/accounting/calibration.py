@@ -27,12 +27,10 @@ from unacorda.checks import Number, demand, exact, positive
 from unacorda.deadlines import check_deadline
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.extras import later
-from unacorda.numerics import golden_section
 from unacorda.privacy.conversions import gdp_from_pure
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP, share
 from unacorda.privacy.neighbors import AddRemove, Neighbors
-from unacorda.privacy.tradeoff import TradeoffCurve
 
 accountant = later("unacorda.accounting.accountant")
 
@@ -531,9 +529,6 @@ Cost: TypeAlias = float | Fraction
 Measure: TypeAlias = tuple[Callable[[Event], Cost], Fraction]
 """A certified upper bound of what an event costs, and the most that it may cost."""
 
-_STEEPEST = 700.0
-"""e to this power is still a float."""
-
 
 @dataclass(frozen=True, slots=True)
 class Advantage:
@@ -591,9 +586,12 @@ def measure(target: object, *, neighbors: Neighbors) -> Measure:
             return lambda event: _delta_at_zero(event, neighbors), delta
         case Advantage(at_most):
             return lambda event: _delta_at_zero(event, neighbors), exact("at_most", at_most)
-        case TruePositiveRate(at_most=at_most):
-            return partial(_true_positive_rate, target=target, neighbors=neighbors), exact(
-                "at_most", at_most
+        case TruePositiveRate(at_most=at_most, fpr=fpr):
+            return (
+                lambda event: (
+                    accountant.true_positive_rate(event, fpr=fpr, neighbors=neighbors).upper
+                ),
+                exact("at_most", at_most),
             )
         case PureDP(epsilon):
             return partial(_pure, neighbors=neighbors), epsilon
@@ -646,31 +644,3 @@ def _beside_delta(price: ZCDP | GDP, target: ZCDP | GDP) -> Cost:
 def _delta_at_zero(event: Event, neighbors: Neighbors) -> Cost:
     found: float = accountant.delta(event, epsilon=0.0, neighbors=neighbors)
     return found
-
-
-def _true_positive_rate(event: Event, target: TruePositiveRate, neighbors: Neighbors) -> Cost:
-    """The share of members that a test with the target's false-positive rate can find, at most.
-
-    Every point of the privacy profile bounds the share by a line; the least bound is convex in
-    the slope e^epsilon, and slopes outside the range searched can not meet the target.
-    """
-    fpr = exact("fpr", target.fpr)
-    curve: TradeoffCurve = accountant.tradeoff(event, neighbors=neighbors, points=2)
-    if curve.mu_squared is not None:  # exact
-        return curve.true_positive_rate(fpr=fpr)
-    rate, share = float(fpr), float(exact("at_most", target.at_most))
-    pure = pure_epsilon(event, neighbors=neighbors)
-    points: list[tuple[float, float]] = [] if pure is None else [(pure, 0.0)]
-
-    def bound(log_slope: float) -> float:
-        epsilon = abs(log_slope)
-        delta = accountant.delta(event, epsilon=Fraction(epsilon), neighbors=neighbors)
-        points.append((epsilon, delta))
-        if log_slope >= 0:
-            return float(math.exp(epsilon) * rate + delta)
-        return float(1 - math.exp(-epsilon) * (1 - delta - rate))
-
-    low = math.log((1 - share) / (1 - rate)) if share < 1 else -_STEEPEST
-    high = math.log(share / rate) if rate > 0 else _STEEPEST
-    golden_section(bound, max(low, -_STEEPEST), min(high, _STEEPEST), rounds=24)
-    return TradeoffCurve.of_profile(points).true_positive_rate(fpr=fpr)
