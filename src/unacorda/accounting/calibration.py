@@ -29,6 +29,7 @@ from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.extras import later
 from unacorda.privacy.conversions import gdp_from_pure
 from unacorda.privacy.events import Event
+from unacorda.privacy.events.fields import keep
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP, share
 from unacorda.privacy.neighbors import AddRemove, Neighbors
 
@@ -540,7 +541,7 @@ class Advantage:
     at_most: Number
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "at_most", share("at_most", self.at_most))
+        keep(self, at_most=share("at_most", self.at_most))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -558,8 +559,7 @@ class TruePositiveRate:
         if fpr > at_most:
             expected = f"at least fpr={self.fpr}, which blind guessing reaches"
             raise InvalidParameter("at_most", self.at_most, expected=expected)
-        object.__setattr__(self, "at_most", at_most)
-        object.__setattr__(self, "fpr", fpr)
+        keep(self, at_most=at_most, fpr=fpr)
 
 
 Target: TypeAlias = Guarantee | Advantage | TruePositiveRate

@@ -28,6 +28,7 @@ from unacorda.errors import (
     WrongUnit,
 )
 from unacorda.privacy import conversions
+from unacorda.privacy.events.fields import keep
 from unacorda.privacy.guarantees import (
     ZCDP,
     Additive,
@@ -82,10 +83,9 @@ class Filter:
             if not isinstance(self.limit, Additive):
                 raise cannot_add(self.limit, None)
             denominator = math.lcm(*(number.denominator for number in self.limit.additive))
-            object.__setattr__(self, "_denominator", denominator)
             capacity = tuple(int(number * denominator) for number in self.limit.additive)
-            object.__setattr__(self, "_capacity", capacity)
-            object.__setattr__(self, "_spent", (0,) * len(capacity))
+            spent = (0,) * len(capacity)
+            keep(self, _denominator=denominator, _capacity=capacity, _spent=spent)
 
     def admits(self, cost: Guarantee) -> bool:
         """Whether the cost fits into what is left.
@@ -226,9 +226,8 @@ class ApproximateFilter:
         rest = conversions.delta_of_part(limit.delta, part=own)
         assert rest is not None
         budget = grid_down(conversions.zcdp_from_approx_dp(limit.epsilon, delta=rest))
-        object.__setattr__(self, "slack", slack)
-        object.__setattr__(self, "_rho", Filter(ZCDP(budget, own)))
-        object.__setattr__(self, "_plain", Filter(ApproxDP(limit.epsilon, own)))
+        plain = Filter(ApproxDP(limit.epsilon, own))
+        keep(self, slack=slack, _rho=Filter(ZCDP(budget, own)), _plain=plain)
 
     def admits(self, cost: Guarantee) -> bool:
         """Whether all costs so far and this one stay within the limit together."""
@@ -241,12 +240,9 @@ class ApproximateFilter:
         """The filter after this cost, whether or not it was admitted."""
         rho, plain = self._costs(cost)
         after = object.__new__(ApproximateFilter)
-        keep = object.__setattr__
-        keep(after, "limit", self.limit)
-        keep(after, "slack", self.slack)
-        keep(after, "_rho", self._rho.spend(rho))
-        keep(after, "_plain", self._plain if plain is None else self._plain.spend(plain))
-        keep(after, "_plain_counts", self._plain_counts and plain is not None)
+        spent = self._plain if plain is None else self._plain.spend(plain)
+        keep(after, limit=self.limit, slack=self.slack, _rho=self._rho.spend(rho))
+        keep(after, _plain=spent, _plain_counts=self._plain_counts and plain is not None)
         return after
 
     @property
@@ -324,9 +320,7 @@ class RenyiFilter:
             expected = "orders of which one is large enough for this epsilon and delta"
             raise InvalidParameter("orders", self.orders, expected=expected)
         alphas = tuple(budget.alpha for budget in budgets)
-        object.__setattr__(self, "orders", alphas)
-        object.__setattr__(self, "_alphas", alphas)
-        object.__setattr__(self, "_filters", tuple(Filter(budget) for budget in budgets))
+        keep(self, orders=alphas, _alphas=alphas, _filters=tuple(map(Filter, budgets)))
 
     def admits(self, cost: Guarantee | Sequence[RenyiDP]) -> bool:
         """Whether some order keeps its budget after this cost."""
@@ -337,11 +331,8 @@ class RenyiFilter:
         """The filter after this cost, whether or not it was admitted."""
         parts = self._parts(cost)
         after = object.__new__(RenyiFilter)
-        keep = object.__setattr__
-        keep(after, "limit", self.limit)
-        keep(after, "orders", self.orders)
-        keep(after, "_alphas", self._alphas)
-        keep(after, "_filters", tuple(map(Filter.spend, self._filters, parts)))
+        spent = tuple(map(Filter.spend, self._filters, parts))
+        keep(after, limit=self.limit, orders=self.orders, _alphas=self._alphas, _filters=spent)
         return after
 
     @property

@@ -9,6 +9,7 @@ gradient or value pays little and takes part for longer.
 from __future__ import annotations
 
 import math
+from copy import copy
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -20,6 +21,7 @@ from unacorda import checks, elements
 from unacorda.accounting.filters import cannot_add
 from unacorda.accounting.parallel import pair_price
 from unacorda.errors import InvalidParameter
+from unacorda.privacy.events.fields import keep
 from unacorda.privacy.guarantees import GDP, ZCDP, Additive, Guarantee, PureDP, RenyiDP
 from unacorda.privacy.neighbors import Neighbors, ReplaceOne
 
@@ -78,10 +80,8 @@ class IndividualFilter:
             capacity = math.floor(budget / Fraction(2) ** exponent)
         people = checks.positive_integer(people=self.people)
         checks.demand(people <= _MOST_PEOPLE, "people", people, expected="at most 10^9 of them")
-        object.__setattr__(self, "people", people)
-        object.__setattr__(self, "_spent", np.zeros(self.people, dtype=np.int64))
-        object.__setattr__(self, "_capacity", capacity)
-        object.__setattr__(self, "_exponent", exponent)
+        nothing = np.zeros(people, dtype=np.int64)
+        keep(self, people=people, _spent=nothing, _capacity=capacity, _exponent=exponent)
 
     def charge(self, costs: ArrayLike) -> tuple[NDArray[np.bool_], IndividualFilter]:
         """Who takes part in a step with these costs, and the filter after it.
@@ -92,14 +92,8 @@ class IndividualFilter:
         """
         units = self._units(costs)
         active = units <= self._capacity - self._spent
-        spent = self._spent + np.where(active, units, 0)
-        after = object.__new__(IndividualFilter)
-        keep = object.__setattr__
-        keep(after, "limit", self.limit)
-        keep(after, "people", self.people)
-        keep(after, "_spent", spent)
-        keep(after, "_capacity", self._capacity)
-        keep(after, "_exponent", self._exponent)
+        after = copy(self)
+        keep(after, _spent=self._spent + np.where(active, units, 0))
         return active, after
 
     @property

@@ -18,6 +18,7 @@ from unacorda.accounting.filters import Filter, cannot_add
 from unacorda.checks import Number
 from unacorda.errors import BudgetExceeded, InvalidParameter
 from unacorda.privacy.enclosure import context, float_up, mpf
+from unacorda.privacy.events.fields import keep
 from unacorda.privacy.guarantees import ZCDP, ApproxDP, Guarantee, PureDP, amount, share, zcdp_of
 from unacorda.privacy.rounding import grid_up
 
@@ -84,10 +85,7 @@ class Odometer:
             raise InvalidParameter("delta", self.delta, expected=expected)
         sharp = amount("sharp_at", self.sharp_at)
         checks.demand(sharp != 0, "sharp_at", self.sharp_at, expected="a rho above 0")
-        object.__setattr__(self, "delta", delta)
-        object.__setattr__(self, "own_delta", own)
-        object.__setattr__(self, "sharp_at", sharp)
-        object.__setattr__(self, "_spent", Filter(ZCDP(0, own)))
+        keep(self, delta=delta, own_delta=own, sharp_at=sharp, _spent=Filter(ZCDP(0, own)))
 
     def spend(self, cost: Guarantee) -> Odometer:
         """The odometer after this cost; BudgetExceeded if own deltas exceed `own_delta`."""
@@ -104,12 +102,8 @@ class Odometer:
         if plain is not None:
             plain = plain + cost.epsilon if isinstance(cost, PureDP | ApproxDP) else None
         after = object.__new__(Odometer)
-        keep = object.__setattr__
-        keep(after, "delta", self.delta)
-        keep(after, "own_delta", self.own_delta)
-        keep(after, "sharp_at", self.sharp_at)
-        keep(after, "_spent", self._spent.spend(concentrated))
-        keep(after, "_plain", plain)
+        keep(after, delta=self.delta, own_delta=self.own_delta, sharp_at=self.sharp_at)
+        keep(after, _spent=self._spent.spend(concentrated), _plain=plain)
         return after
 
     @property
