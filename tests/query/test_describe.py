@@ -421,3 +421,21 @@ def test_numbers_within_the_noise_are_not_printed_as_findings() -> None:
         assert "date, by a private vote" in text
         assert "9909" not in text
         assert "no usable interval" in text
+
+
+def test_a_mean_of_which_nothing_is_known_is_no_usable_answer() -> None:
+    frame = pd.DataFrame({"id": range(30), "x": [i * 0.37 for i in range(30)]})
+    bounds = {"x": unacorda.Bounds("0.1", "10.3")}  # no multiples of the unit that means have
+    with unacorda.Session(
+        {"t": frame},
+        unit=unacorda.Person("id", max_rows=1),
+        budget=unacorda.PureDP(10),
+        columns=bounds,
+        bits=unacorda.SeededBits(3),
+    ) as session:
+        rough = session.describe("t", budget=unacorda.PureDP("0.01"))
+        fine = session.describe("t", budget=unacorda.PureDP(9))
+    assert [len(re.findall("mean +no usable answer", str(look))) for look in (rough, fine)] == [
+        1,
+        0,
+    ]

@@ -497,12 +497,15 @@ class _Look:
                 intervals[f"{percent}%"] = " to ".join(
                     shown(end, date=date, width=width) for end in ends
                 )
+        (average,) = _estimates(answers[f"mean{n}"])
+        if not answers[f"mean{n}"].usable[0]:  # its limits are those of a grid, nearly the range
+            average = replace(average, low=low, high=high)
         return replace(
             look,
             range=(shown(low, date=date), shown(high, date=date)),
             limits=(low, high),
             found=not isinstance(column.fact, Bounds),
-            mean=None if date else _estimates(answers[f"mean{n}"])[0],
+            mean=None if date else average,
             quantiles=drawn,
             intervals=intervals,
         )
