@@ -44,6 +44,7 @@ from unacorda.privacy.events import (
     ZeroConcentrated,
     compose,
 )
+from unacorda.privacy.events.algebra import READERS
 
 REALS = st.one_of(
     st.floats(min_value=1e-300, max_value=1e300),
@@ -235,3 +236,10 @@ def test_users_find_every_event() -> None:
     assert set(unacorda.events.__all__) == {*events.__all__, "from_json"}
     with pytest.raises(dataclasses.FrozenInstanceError):
         Pure(epsilon=1).epsilon = 2  # type: ignore[misc]
+
+
+def test_every_field_is_checked_by_its_name_or_by_its_event() -> None:
+    for kind in events.EVENT_KINDS:
+        others = {field.name for field in dataclasses.fields(kind)} - set(READERS)
+        assert not others or "__post_init__" in vars(kind), kind
+        assert others <= {"encoder", "parts", "shape", "shifts", "weights"}, kind

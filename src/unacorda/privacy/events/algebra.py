@@ -5,14 +5,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.events.codec import write
-from unacorda.privacy.events.fields import Real, keep, share, whole
+from unacorda.privacy.events.fields import Real, keep, non_negative, positive, share, whole
 
 __all__ = [
     "Composed",
@@ -40,6 +40,12 @@ class Event:
 
     __slots__ = ()
     __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def __post_init__(self) -> None:
+        """Reads each field as `READERS` says for its name."""
+        for name in self.__dataclass_fields__:
+            if name in READERS:
+                object.__setattr__(self, name, READERS[name](name, getattr(self, name)))
 
     def __eq__(self, other: object) -> bool:
         """Whether accountants see the same numbers, with a float as the decimal that it prints as.
@@ -182,12 +188,12 @@ class Repeated(Event):
     count: int
 
     def __post_init__(self) -> None:
-        check_event("event", self.event)
+        Event.__post_init__(self)
         if isinstance(self.event, Repeated | Composed):
             raise InvalidParameter(
                 "event", self.event, expected="one event; write event * count for a composition"
             )
-        keep(self, count=whole("count", self.count, least=2))
+        whole("count", self.count, least=2)
 
 
 class _Growing(Event):
@@ -267,10 +273,9 @@ class PoissonSampled(Event):
     rate: Real
 
     def __post_init__(self) -> None:
-        check_event("event", self.event)
-        rate = share("rate", self.rate)
-        checks.demand(rate != 0, "rate", self.rate, expected="a number above 0, at most 1")
-        keep(self, rate=rate)
+        Event.__post_init__(self)
+        expected = "a number above 0, at most 1"
+        checks.demand(self.rate != 0, "rate", self.rate, expected=expected)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -300,11 +305,9 @@ class FixedSizeSampled(Event):
     population: int
 
     def __post_init__(self) -> None:
-        check_event("event", self.event)
-        population = whole("population", self.population, least=1)
-        size = whole("size", self.size, least=1)
-        checks.demand(size <= population, "size", self.size, expected=f"at most {population}")
-        keep(self, size=size, population=population)
+        Event.__post_init__(self)
+        expected = f"at most {self.population}"
+        checks.demand(self.size <= self.population, "size", self.size, expected=expected)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -331,14 +334,6 @@ class ReplacementSampled(Event):
     event: Event
     size: int
     population: int
-
-    def __post_init__(self) -> None:
-        check_event("event", self.event)
-        keep(
-            self,
-            size=whole("size", self.size, least=1),
-            population=whole("population", self.population, least=1),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -369,11 +364,9 @@ class RandomAllocation(Event):
     uses: int = 1
 
     def __post_init__(self) -> None:
-        check_event("event", self.event)
-        steps = whole("steps", self.steps, least=1)
-        uses = whole("uses", self.uses, least=1)
-        checks.demand(uses <= steps, "uses", self.uses, expected=f"at most {steps}, the steps")
-        keep(self, steps=steps, uses=uses)
+        Event.__post_init__(self)
+        expected = f"at most {self.steps}, the steps"
+        checks.demand(self.uses <= self.steps, "uses", self.uses, expected=expected)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -398,10 +391,6 @@ class Shuffled(Event):
 
     event: Event
     count: int
-
-    def __post_init__(self) -> None:
-        check_event("event", self.event)
-        keep(self, count=whole("count", self.count, least=1))
 
 
 def compose(events: Iterable[Event], *, count: int = 1) -> Event:
@@ -478,7 +467,26 @@ def _of_events(values: tuple[object, ...]) -> bool:
     return isinstance(values[0], Event) if values else False
 
 
-def check_event(name: str, value: object) -> None:
-    """Refuse what is no event."""
+def check_event(name: str, value: object) -> Event:
+    """The value, if it is an event; else InvalidParameter."""
     if not isinstance(value, Event):
         raise InvalidParameter(name, value, expected="an event, such as Gaussian(...)")
+    return value
+
+
+def _count(name: str, value: Any) -> int:
+    return whole(name, value, least=1)
+
+
+READERS: dict[str, Callable[[str, Any], Any]] = {
+    **dict.fromkeys(("noise_multiplier", "scale", "sigma", "sensitivity", "bound"), positive),
+    **dict.fromkeys(("epsilon", "rho"), non_negative),
+    **dict.fromkeys(("delta", "rate", "split", "stop"), share),
+    **dict.fromkeys(("count", "size", "population", "steps", "uses"), _count),
+    **dict.fromkeys(("participations", "separation"), _count),
+    "categories": lambda name, value: whole(name, value, least=2),
+    "event": check_event,
+    "mean": positive,
+    "most": lambda name, value: None if value is None else whole(name, value, least=1),
+}
+"""How a field is checked and read, by its name, which has one meaning in all events."""

@@ -11,7 +11,7 @@ from typing import cast
 from unacorda.checks import demand
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.events.algebra import Event
-from unacorda.privacy.events.fields import Real, finite, keep, positive, share, whole
+from unacorda.privacy.events.fields import Real, finite, keep
 
 __all__ = ["CyclicPoissonSampled", "MatrixFactorization", "TreeAggregation"]
 
@@ -54,15 +54,8 @@ class MatrixFactorization(Event):
     separation: int = 1
 
     def __post_init__(self) -> None:
-        steps = whole("steps", self.steps, least=1)
-        keep(
-            self,
-            noise_multiplier=positive("noise_multiplier", self.noise_multiplier),
-            encoder=_encoder(self.encoder, steps),
-            steps=steps,
-            participations=whole("participations", self.participations, least=1),
-            separation=whole("separation", self.separation, least=1),
-        )
+        Event.__post_init__(self)
+        keep(self, encoder=_encoder(self.encoder, self.steps))
 
     @property
     def toeplitz(self) -> bool:
@@ -117,9 +110,8 @@ class CyclicPoissonSampled(Event):
     def __post_init__(self) -> None:
         if not isinstance(self.event, MatrixFactorization):
             raise InvalidParameter("event", self.event, expected="a MatrixFactorization")
-        rate = share("rate", self.rate)
-        demand(rate != 0, "rate", self.rate, expected="a number above 0, at most 1")
-        keep(self, rate=rate)
+        Event.__post_init__(self)
+        demand(self.rate != 0, "rate", self.rate, expected="a number above 0, at most 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -150,15 +142,6 @@ class TreeAggregation(Event):
     steps: int
     participations: int = 1
     separation: int = 1
-
-    def __post_init__(self) -> None:
-        keep(
-            self,
-            noise_multiplier=positive("noise_multiplier", self.noise_multiplier),
-            steps=whole("steps", self.steps, least=1),
-            participations=whole("participations", self.participations, least=1),
-            separation=whole("separation", self.separation, least=1),
-        )
 
 
 def _encoder(

@@ -13,7 +13,6 @@ from unacorda.privacy.events.fields import (
     Real,
     keep,
     non_negative,
-    positive,
     share,
 )
 
@@ -45,9 +44,6 @@ class Gaussian(Event):
 
     noise_multiplier: Real
 
-    def __post_init__(self) -> None:
-        keep(self, noise_multiplier=positive("noise_multiplier", self.noise_multiplier))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Laplace(Event):
@@ -66,9 +62,6 @@ class Laplace(Event):
     """
 
     noise_multiplier: Real
-
-    def __post_init__(self) -> None:
-        keep(self, noise_multiplier=positive("noise_multiplier", self.noise_multiplier))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -92,13 +85,6 @@ class DiscreteGaussian(Event):
     sigma: Real
     sensitivity: Real
 
-    def __post_init__(self) -> None:
-        keep(
-            self,
-            sigma=positive("sigma", self.sigma),
-            sensitivity=positive("sensitivity", self.sensitivity),
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DiscreteLaplace(Event):
@@ -120,13 +106,6 @@ class DiscreteLaplace(Event):
 
     scale: Real
     sensitivity: Real
-
-    def __post_init__(self) -> None:
-        keep(
-            self,
-            scale=positive("scale", self.scale),
-            sensitivity=positive("sensitivity", self.sensitivity),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -157,7 +136,8 @@ class Staircase(Event):
     split: Real
 
     def __post_init__(self) -> None:
-        keep(self, epsilon=positive("epsilon", self.epsilon), split=share("split", self.split))
+        Event.__post_init__(self)
+        demand(self.epsilon > 0, "epsilon", self.epsilon, expected="a finite number above 0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -188,13 +168,8 @@ class TruncatedLaplace(Event):
     bound: Real
 
     def __post_init__(self) -> None:
-        bound = positive("bound", self.bound)
-        demand(2 * bound >= 1, "bound", self.bound, expected="a number, 1/2 or above")
-        keep(
-            self,
-            noise_multiplier=positive("noise_multiplier", self.noise_multiplier),
-            bound=bound,
-        )
+        Event.__post_init__(self)
+        demand(2 * self.bound >= 1, "bound", self.bound, expected="a number, 1/2 or above")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -228,6 +203,7 @@ class GaussianMixture(Event):
     weights: tuple[Real, ...]
 
     def __post_init__(self) -> None:
+        Event.__post_init__(self)
         shifts = tuple(non_negative("shifts", shift) for shift in self.shifts)
         weights = tuple(share("weights", weight) for weight in self.weights)
         demand(shifts, "shifts", self.shifts, expected="one shift or more")
@@ -237,9 +213,4 @@ class GaussianMixture(Event):
             raise InvalidParameter(
                 "weights", self.weights, expected="weights that add up to exactly 1"
             )
-        keep(
-            self,
-            noise_multiplier=positive("noise_multiplier", self.noise_multiplier),
-            shifts=shifts,
-            weights=weights,
-        )
+        keep(self, shifts=shifts, weights=weights)

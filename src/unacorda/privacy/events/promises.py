@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from unacorda.privacy.events.algebra import Event
-from unacorda.privacy.events.fields import Real, keep, non_negative, share, whole
+from unacorda.privacy.events.fields import Real
 
 __all__ = ["Approximate", "Exponential", "Pure", "RandomizedResponse", "ZeroConcentrated"]
 
@@ -36,13 +36,6 @@ class RandomizedResponse(Event):
     epsilon: Real
     categories: int
 
-    def __post_init__(self) -> None:
-        keep(
-            self,
-            epsilon=non_negative("epsilon", self.epsilon),
-            categories=whole("categories", self.categories, least=2),
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Exponential(Event):
@@ -64,9 +57,6 @@ class Exponential(Event):
 
     epsilon: Real
 
-    def __post_init__(self) -> None:
-        keep(self, epsilon=non_negative("epsilon", self.epsilon))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pure(Event):
@@ -85,9 +75,6 @@ class Pure(Event):
     """
 
     epsilon: Real
-
-    def __post_init__(self) -> None:
-        keep(self, epsilon=non_negative("epsilon", self.epsilon))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -111,13 +98,6 @@ class Approximate(Event):
     epsilon: Real
     delta: Real
 
-    def __post_init__(self) -> None:
-        keep(
-            self,
-            epsilon=non_negative("epsilon", self.epsilon),
-            delta=share("delta", self.delta),
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ZeroConcentrated(Event):
@@ -139,6 +119,3 @@ class ZeroConcentrated(Event):
 
     rho: Real
     delta: Real = 0
-
-    def __post_init__(self) -> None:
-        keep(self, rho=non_negative("rho", self.rho), delta=share("delta", self.delta))

@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 from unacorda.checks import demand
 from unacorda.errors import InvalidParameter
-from unacorda.privacy.events.algebra import Event, check_event
-from unacorda.privacy.events.fields import Real, finite, keep, positive, share, whole
+from unacorda.privacy.events.algebra import Event
+from unacorda.privacy.events.fields import Real, finite, keep
 
 __all__ = ["NegativeBinomialTries", "PoissonTries"]
 
@@ -48,12 +48,11 @@ class NegativeBinomialTries(Event):
     most: int | None = None
 
     def __post_init__(self) -> None:
-        check_event("event", self.event)
+        Event.__post_init__(self)
         shape = finite("shape", self.shape, expected="a finite number above -1")
         demand(shape > -1, "shape", self.shape, expected="a finite number above -1")
-        stop = share("stop", self.stop)
-        demand(stop != 0, "stop", self.stop, expected="a number above 0, at most 1")
-        keep(self, shape=shape, stop=stop, most=_cap(self.most))
+        demand(self.stop != 0, "stop", self.stop, expected="a number above 0, at most 1")
+        keep(self, shape=shape)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -83,15 +82,9 @@ class PoissonTries(Event):
     most: int | None = None
 
     def __post_init__(self) -> None:
-        check_event("event", self.event)
-        mean, most = positive("mean", self.mean), _cap(self.most)
-        if most is not None and most < mean:
+        Event.__post_init__(self)
+        if self.most is not None and self.most < self.mean:
             raise InvalidParameter("most", self.most, expected="the mean or more")
-        keep(self, mean=mean, most=most)
-
-
-def _cap(most: int | None) -> int | None:
-    return None if most is None else whole("most", most, least=1)
 
 
 Tries: TypeAlias = NegativeBinomialTries | PoissonTries
