@@ -59,23 +59,23 @@ _LONG: Final = 1 << 16
 
 
 class UnitWeights:
-    """Weights of units, and what was multiplied by them: an output's gradient is its bias', too."""
+    """Weights of units, and what they multiplied last: an output's gradient is its bias', too."""
 
     def __init__(self, values: Tensor) -> None:
         self.values = values
-        self._scaled: dict[Any, tuple[Tensor, Tensor]] = {}
+        self._last: tuple[Tensor, Tensor] | None = None
 
     def scaled(self, gradients: Tensor) -> Tensor:
-        """Gradients (units, outputs) times the weights, which are known from then on."""
-        found = self.known(gradients)
-        if found is None:
-            found = gradients * self.values.to(gradients)[:, None]
-            self._scaled[_place_of(gradients)] = gradients, found  # both stay: so does the place
+        """Gradients (units, outputs) times the weights, which are known until the next ones."""
+        found = gradients * self.values.to(gradients)[:, None]
+        self._last = gradients, found  # both stay: so does the place in memory
         return found
 
     def known(self, gradients: Tensor) -> Tensor | None:
-        """The same if it was computed before."""
-        return self._scaled.get(_place_of(gradients), (None, None))[1]
+        """The same if it was computed last."""
+        if self._last is None or _place_of(self._last[0]) != _place_of(gradients):
+            return None
+        return self._last[1]
 
 
 class GradientPart(ABC):
@@ -264,8 +264,8 @@ def _add_product(
 ) -> None:
     """Add (left scale)^T right; sums over blocks of rows are in float32, where that is faster.
 
-    left is the narrow side. In float64 a row costs its conversion and twice the product, in float32
-    each block the conversion of its sum.
+    left is the narrow side. With a scale no block holds a row. In float64 a row costs its
+    conversion and twice the product, in float32 each block the conversion of its sum.
     """
     outputs, inputs = left.shape[1], right.shape[1]
     if block * (1 / outputs + 1 / inputs + 1 / 40) < 3:
@@ -276,7 +276,7 @@ def _add_product(
             one = one.double() if scale is None else one * scale[start : start + size]
             total.addmm_(one.T, room[: len(other)].copy_(other))
         return
-    left = left.to(right) if scale is None else left * scale.to(left)
+    left = left.to(right)
     if left.shape[0] <= block:
         total.add_(left.T @ right)
         return
