@@ -16,7 +16,7 @@ from torch import nn  # noqa: E402
 from unacorda.errors import InvalidParameter  # noqa: E402
 from unacorda.learning.clipping import parts as clipping_parts  # noqa: E402
 from unacorda.learning.clipping.arithmetic import block_of, rounding_of  # noqa: E402
-from unacorda.learning.clipping.bounds import Flat, Normalized, PerLayer  # noqa: E402
+from unacorda.learning.clipping.bounds import ClippingBound, Flat, Normalized, PerLayer  # noqa: E402
 from unacorda.learning.clipping.parts import (  # noqa: E402
     GradientProducts,
     GradientRows,
@@ -302,6 +302,24 @@ def test_layers_are_clipped_apart() -> None:
     for norms in ({"0": 1.0}, {"0": 1.0, "2": 1.0, "head": 1.0}, {}):
         with pytest.raises(InvalidParameter, match="norms"):
             ClippedSums(model, bound=PerLayer(norms=norms))
+
+
+class Halved(ClippingBound):
+    """A bound of its own, whose weights are in float32."""
+
+    sensitivity = 1.0
+
+    def weights(self, squares: Any) -> Any:
+        return dict.fromkeys(squares, torch.full_like(next(iter(squares.values())), 0.5).float())
+
+
+@pytest.mark.parametrize("name", ["two layers", "few wide places", "tied", "convolutions"])
+def test_bounds_of_ones_own_give_weights_of_any_type(name: str) -> None:
+    model, rows = made(name)
+    found = ClippedSums(model, bound=Halved()).sums(losses_of(model, rows))
+    gradients = one_by_one(model, rows)
+    truth = {key: sum(0.5 * one[key] for one in gradients) for key in found}
+    assert_alike(found, truth, 1e-5)
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), 3e38])

@@ -62,7 +62,7 @@ class UnitWeights:
     """Weights of units, and what they multiplied last: an output's gradient is its bias', too."""
 
     def __init__(self, values: Tensor) -> None:
-        self.values = values
+        self.values = values.double()
         self._last: tuple[Tensor, Tensor] | None = None
 
     def scaled(self, gradients: Tensor) -> Tensor:
