@@ -101,3 +101,17 @@ def test_what_does_not_fit_is_refused_under_its_name() -> None:
     ) as refused:
         checks.demand([], "--keys", "A", expected="keys")
     assert (refused.value.argument, refused.value.value) == ("--keys", "A")
+
+
+@pytest.mark.parametrize("value", [1, 0, None, "True", [True]])
+def test_only_booleans_are_booleans(value: object) -> None:
+    checks.boolean(shuffle=True, monotone=False)
+    with pytest.raises(InvalidParameter, match=r"monotone=.*True or False"):
+        checks.boolean(shuffle=True, monotone=value)
+
+
+@pytest.mark.parametrize("value", ["left", "", None, 0, ["less"]])
+def test_a_choice_is_one_of_its_texts(value: object) -> None:
+    checks.choice(("two-sided", "less", "greater"), alternative="less")
+    with pytest.raises(InvalidParameter, match="'two-sided', 'less' or 'greater'"):
+        checks.choice(("two-sided", "less", "greater"), alternative=value)

@@ -8,7 +8,7 @@ import functools
 import math
 import numbers
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -18,6 +18,8 @@ from unacorda.errors import InvalidParameter
 
 __all__ = [
     "Number",
+    "boolean",
+    "choice",
     "demand",
     "exact",
     "finite",
@@ -83,6 +85,19 @@ def demand(fits: object, argument: str, value: object, *, expected: str) -> None
     """Raise InvalidParameter for an argument unless it fits."""
     if not fits:
         raise InvalidParameter(argument, value, expected=expected)
+
+
+def boolean(**arguments: object) -> None:
+    """Raise InvalidParameter for a named argument that is neither True nor False."""
+    for name, value in arguments.items():
+        demand(isinstance(value, bool), name, value, expected="True or False")
+
+
+def choice(choices: Sequence[str], **arguments: object) -> None:
+    """Raise InvalidParameter for a named argument that is none of these texts."""
+    for name, value in arguments.items():
+        expected = ", ".join(map(repr, choices[:-1])) + f" or {choices[-1]!r}"
+        demand(value in choices, name, value, expected=expected)
 
 
 def is_text(value: object) -> bool:

@@ -158,10 +158,7 @@ def power_curve(
 
 def check_alternative(alternative: object) -> None:
     """Checks the name of an alternative."""
-    if alternative not in _ALTERNATIVES:
-        raise InvalidParameter(
-            "alternative", alternative, expected=f"one of {', '.join(_ALTERNATIVES)}"
-        )
+    checks.choice(_ALTERNATIVES, alternative=alternative)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -337,8 +337,7 @@ class BinaryTree(PrefixSums):
         return self.grid.deviation * np.sqrt(variances)
 
     def _settle(self) -> None:
-        if not isinstance(self.honaker, bool):
-            raise InvalidParameter("honaker", self.honaker, expected="True or False")
+        checks.boolean(honaker=self.honaker)
 
     @property
     def _scale_log2(self) -> int:

@@ -112,10 +112,7 @@ class InverseSensitivity(RangeCalibrated):
         if self.statistic is not None:
             _check_statistic(self.statistic)
         check_added_or_replaced(self.neighbors)
-        if self.selection not in _SELECTIONS:
-            raise InvalidParameter(
-                "selection", self.selection, expected="'exponential' or 'permute and flip'"
-            )
+        checks.choice(_SELECTIONS, selection=self.selection)
         self._check_answers()
         object.__setattr__(self, "grid_log2", self._grid().log2)
 

@@ -302,10 +302,8 @@ class ShiftedInverse(PureCalibrated):
         return cast("Real", self.epsilon)
 
     def _check_price(self) -> None:
-        if self.solver not in get_args(Method):
-            raise InvalidParameter("solver", self.solver, expected=f"one of {get_args(Method)}")
-        if not isinstance(self.bounded_range, bool):
-            raise InvalidParameter("bounded_range", self.bounded_range, expected="True or False")
+        checks.choice(get_args(Method), solver=self.solver)
+        checks.boolean(bounded_range=self.bounded_range)
         if self.bounded_range and not (self.solver == "ascending" and self._one_way):
             raise InvalidParameter(
                 "bounded_range",

@@ -62,7 +62,6 @@ _LEAST_DELTA: Final = Fraction(1, 2**1000)
 _LARGEST_POWER: Final = 20
 
 Noise: TypeAlias = Literal["student", "laplace", "gaussian"]
-_NOISES = get_args(Noise)
 
 
 Numeric: TypeAlias = BetweenBounds | Sum
@@ -138,8 +137,7 @@ class SmoothSensitivity(PureCalibrated):
     grid_log2: int = cast("int", None)
 
     def __post_init__(self) -> None:
-        if self.noise not in _NOISES:
-            raise InvalidParameter("noise", self.noise, expected=" or ".join(map(repr, _NOISES)))
+        checks.choice(get_args(Noise), noise=self.noise)
         check_added_or_replaced(self.neighbors)
         epsilon = positive("epsilon", self.epsilon)
         if not _LEAST_EPSILON <= checks.exact("epsilon", epsilon) <= _LARGEST_EPSILON:

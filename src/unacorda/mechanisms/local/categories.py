@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks
 from unacorda.bits import RandomBits
-from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.local.frequencies import FrequencyOracle, PureOracle
 from unacorda.mechanisms.local.reports import (
     CHUNK,
@@ -174,9 +173,7 @@ class UnaryEncoding(PureOracle):
     variant: Variant = "optimized"
 
     def __post_init__(self) -> None:
-        if self.variant not in get_args(Variant):
-            expected = "'optimized' or 'symmetric'"
-            raise InvalidParameter("variant", self.variant, expected=expected)
+        checks.choice(get_args(Variant), variant=self.variant)
         FrequencyOracle.__post_init__(self)
 
     @property

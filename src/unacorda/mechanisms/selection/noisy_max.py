@@ -218,9 +218,7 @@ class TopK(RangeCalibrated):
             monotone=self.monotone,
             count=self.count,
         )
-        if self.noise not in get_args(Noise):
-            expected = "one of " + ", ".join(map(repr, get_args(Noise)))
-            raise InvalidParameter("noise", self.noise, expected=expected)
+        checks.choice(get_args(Noise), noise=self.noise)
         grid, _ = grid_ratio("sensitivity", self.scale, self.grid_log2)
         object.__setattr__(self, "grid_log2", grid)
 

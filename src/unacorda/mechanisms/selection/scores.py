@@ -49,8 +49,7 @@ def check_selection(*, epsilon: Real, sensitivity: Real, monotone: bool, count: 
     """Refuse numbers of which no selection can be made."""
     for name, value in (("epsilon", epsilon), ("sensitivity", sensitivity)):
         checks.demand(checks.exact(name, value) > 0, name, value, expected="a number above 0")
-    if not isinstance(monotone, bool):
-        raise InvalidParameter("monotone", monotone, expected="True or False")
+    checks.boolean(monotone=monotone)
     checks.positive_integer(count=count)
     factor = factor_of(epsilon, sensitivity, monotone=monotone, count=count)
     if not 1 / _FACTOR_REACH <= factor <= _FACTOR_REACH:

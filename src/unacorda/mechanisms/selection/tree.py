@@ -142,9 +142,7 @@ class TreeSelection:
             )
         if self.branching not in _BRANCHINGS:
             raise InvalidParameter("branching", self.branching, expected="2, 4, 8 or 16")
-        for name in ("shuffle", "monotone"):
-            if not isinstance(getattr(self, name), bool):
-                raise InvalidParameter(name, getattr(self, name), expected="True or False")
+        checks.boolean(shuffle=self.shuffle, monotone=self.monotone)
 
     @classmethod
     def for_guarantee(

@@ -127,14 +127,13 @@ class SparseVector(PureCalibrated):
 
     def __post_init__(self) -> None:
         fields.keep(self, count=fields.whole("count", self.count, least=1))
-        _boolean("refresh", self.refresh)
+        checks.boolean(refresh=self.refresh, monotone=self.monotone)
         fields.keep(
             self,
             epsilon=fields.positive("epsilon", self.epsilon),
             sensitivity=fields.positive("sensitivity", self.sensitivity),
             threshold=fields.finite("threshold", self.threshold, expected="a finite number"),
         )
-        _boolean("monotone", self.monotone)
         if self.grid_log2 is not None:
             whole = isinstance(self.grid_log2, int | np.integer)
             if not whole or isinstance(self.grid_log2, bool):
@@ -247,11 +246,6 @@ class SparseVector(PureCalibrated):
         """
         levels = self.count if self.refresh else 1
         return self.comparison.half_width(confidence, queries=queries, levels=levels)
-
-
-def _boolean(argument: str, value: object) -> None:
-    if not isinstance(value, bool):
-        raise InvalidParameter(argument, value, expected="True or False")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
