@@ -269,7 +269,9 @@ def _add_product(
     """
     outputs, inputs = left.shape[1], right.shape[1]
     if block * (1 / outputs + 1 / inputs + 1 / 40) < 3:
-        size = _even(left.shape[0], min(at_once(2 * (outputs + inputs)), _NEAR))
+        # Few numbers stay near the processor; to large totals as many are added as half their size.
+        rows = max(PIECE, outputs * inputs) // (2 * (outputs + inputs))
+        size = _even(left.shape[0], max(min(rows, _NEAR), 1))
         room = right.new_empty(size, inputs, dtype=torch.float64)
         for start in range(0, left.shape[0], size):
             one, other = (side[start : start + size] for side in (left, right))
