@@ -391,7 +391,7 @@ class Newton:
         lengths = lengths_of(found)
         if self._pull is not None:
             self._pull = self._pull.of_gradients(lengths)
-        elif pulls and self.skewness is not None:
+        if pulls and self.skewness is not None:
             edge, place = pull_edge(rows, lengths, share=_PULL)
 
             def direction(row: RowBlock) -> Any:
@@ -402,9 +402,11 @@ class Newton:
             (farthest,) = rows.ask(
                 Gradient(of=direction, bound=1.0, share=share_of(_PULL)), theta=theta
             )
-            self._pull = pull_of_skewed(
+            longest = pull_of_skewed(
                 farthest, rows, lengths, place=place, skewness=self.skewness
             )
+            if longest.bent or self._pull is None:
+                self._pull = longest
         chosen = gradient_bound(rows, lengths, share=ahead, most=_NOISE_OF_STEPS, pull=self._pull)
         # Where scores are skewed, what is cut moves the fit, and a larger bound is worth its noise.
         one = rows.noise(GRADIENT, 1.0, ahead) * math.sqrt(rows.number)
