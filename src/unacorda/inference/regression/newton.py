@@ -402,9 +402,7 @@ class Newton:
             (farthest,) = rows.ask(
                 Gradient(of=direction, bound=1.0, share=share_of(_PULL)), theta=theta
             )
-            longest = pull_of_skewed(
-                farthest, rows, lengths, place=place, skewness=self.skewness
-            )
+            longest = pull_of_skewed(farthest, rows, lengths, place=place, skewness=self.skewness)
             if longest.bent or self._pull is None:
                 self._pull = longest
         chosen = gradient_bound(rows, lengths, share=ahead, most=_NOISE_OF_STEPS, pull=self._pull)
