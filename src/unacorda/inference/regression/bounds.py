@@ -89,9 +89,9 @@ _ONE_WAY: Final = 0.7
 """The least part of the farthest gradients that is then taken to point one way: farther out than
 directions are asked for, it is larger."""
 
-_FAR_SCORE: Final = 0.5
-"""The mean score in one direction that is then assumed of the farthest rows, in deviations of a
-score."""
+_FARTHER_OUT, _FAR_SCORE = 5.0, 0.5
+"""The mean score in one direction that is then assumed of the farthest rows: so many times that of
+all far rows, at most so many deviations of a score."""
 
 _CHEAP_LEVEL: Final = 0.05
 """Noise of the mean square of gradients, of that mean, that a larger bound of it may cost."""
@@ -413,10 +413,11 @@ def pull_of_far(
     one = DirectionSum(mean=scores, rows=rows, beyond=beyond, excess=excess)
     if one.strength == 0:
         return None
+    farther = min(_FARTHER_OUT * one.strength, _FAR_SCORE * math.sqrt(variance))
     return Pull(
         tail=ParetoTail.of(lengths),
         direction=one.direction,
-        strength=max(one.strength, _FAR_SCORE * math.sqrt(variance)),
+        strength=max(one.strength, farther),
         bent=True,
     )
 
