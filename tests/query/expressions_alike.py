@@ -341,9 +341,9 @@ def statement(texts: Sequence[str]) -> str:
     found = [parse(text, columns=COLUMNS) for text in texts]
     used = set().union(*(one.columns for one in found))
     listed = "".join(
-        f', {reading.sql} AS "{reading.name}"'
+        f', {reading.sql} AS "{reading.column.name}"'
         for reading in READINGS.values()
-        if reading.name in used
+        if reading.column.name in used
     )
     values = "".join(f", {one.sql} AS x{number}" for number, one in enumerate(found))
     return f"SELECT n{values} FROM (SELECT n{listed} FROM data)"

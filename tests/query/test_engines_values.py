@@ -94,8 +94,8 @@ class Both:
     def differ(self, text: str, values: There) -> bool:
         """Whether an expression has another value there in any row; it must not fail."""
         found = parse(text, columns={n: one.column for n, one in self.readings.items()})
-        used = (one for one in self.readings.values() if one.name in found.columns)
-        listed = "".join(f", {one.sql} AS {quoted(one.name)}" for one in used)
+        used = (one for one in self.readings.values() if one.column.name in found.columns)
+        listed = "".join(f", {one.sql} AS {quoted(one.column.name)}" for one in used)
         sql = f"SELECT k, {found.sql} AS x0 FROM (SELECT k{listed} FROM data)"
         with duckdb.connect(":memory:") as engine:
             engine.register("data", self.data)

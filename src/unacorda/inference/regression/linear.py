@@ -62,7 +62,7 @@ from unacorda.inference.regression.rows import (
     Unit,
     share_of,
 )
-from unacorda.inference.sums import Moment, floored, norm_of
+from unacorda.inference.sums import Moment, floored
 from unacorda.privacy.guarantees import Guarantee
 
 
@@ -228,8 +228,8 @@ class SquaresDescent:
     """The end of steps, the steps, and the bound of the last ones.
 
     pulled: the mean gradient that clipping may have removed in one direction; shape, level: bounds
-    of gradients for the matrix of their squares and for its trace; square: the squared radius of
-    weights in the second moment.
+    of gradients for the matrix of their squares and for its trace; gram, second: the second moment
+    as it is released, and pooled; square: the squared radius of weights in it.
     """
 
     theta: Floats
@@ -240,6 +240,7 @@ class SquaresDescent:
     pulled: Floats
     shape: float
     level: float
+    gram: Moment
     second: Moment
     square: float
 
@@ -289,7 +290,8 @@ class LeastSquares:
         """
         rows, d = self.rows, self.rows.size
         self.square = square = fixed_radius(rows, self.metric, share=gram_share)
-        second = pooled(self.metric, gram(rows, square, gram_share))
+        released = gram(rows, square, gram_share)
+        second = pooled(self.metric, released)
         bent = floored(second.matrix, second.norm)
         theta, steps, last, precision = np.zeros(d), list[Step](), np.zeros(d), 0.0
         alone, total = len(shares) - averaged, sum(shares[-averaged:])
@@ -339,13 +341,14 @@ class LeastSquares:
             pulled=pulled,
             shape=min(cut.bound, lengths.upper_edge(0.995)),
             level=level_bound(rows, lengths, share=_LEVEL, most=cut.bound),
+            gram=released,
             second=second,
             square=square,
         )
 
     def fit(self) -> Fitted:
         """Spends the rest of the budget; coefficients are in half widths of the target."""
-        rows, d = self.rows, self.rows.size
+        rows = self.rows
         f = max(0.25, thrift(rows))
         curved, grammed = _CURVATURE * f, _GRAM * f
         pulls = self.tuning is None and can_show_pull(rows, share=_PULL)
@@ -383,12 +386,13 @@ class LeastSquares:
             ),
             theta=theta,
         )
-        curvature, deviation = found.second.matrix, found.second.deviation
+        # Gates trust no whitening: without people its noise leaves I, too.
+        alone, second = found.gram, found.second
         if inside:
-            curvature, deviation = self._pooled(inside[0], found.second)
-        signal = float(np.linalg.eigvalsh(curvature)[0]) / norm_of(deviation, d)
-        of_gram = float(np.linalg.eigvalsh(found.second.matrix)[0]) / found.second.norm
-        curvature = floored(curvature, norm_of(deviation, d))
+            alone, second = (self._pooled(inside[0], one) for one in (alone, second))
+        signal = float(np.linalg.eigvalsh(alone.matrix)[0]) / alone.norm
+        of_gram = float(np.linalg.eigvalsh(found.gram.matrix)[0]) / found.gram.norm
+        curvature = floored(second.matrix, second.norm)
         penalized = curvature + self._penalty
         sampling = rows.repeated * sampling_errors(
             curvature,
@@ -425,7 +429,7 @@ class LeastSquares:
             scale=math.sqrt(max(level, noise) / float(np.trace(curvature))),
         )
 
-    def _pooled(self, inside: Moment, second: Moment) -> tuple[Floats, float]:
+    def _pooled(self, inside: Moment, second: Moment) -> Moment:
         """M of the rows that are not cut, drawn to a multiple of the Gram matrix."""
         square = max(float(np.sum(second.matrix**2)), 1e-300)
         overlap = float(np.sum(inside.matrix * second.matrix)) / square
@@ -436,7 +440,8 @@ class LeastSquares:
         precisions = inside.deviation**-2, noise**-2
         part = kept + (1 - kept) * precisions[0] / sum(precisions)
         matrix = part * inside.matrix + (1 - part) * times * second.matrix
-        return matrix, math.hypot(part * inside.deviation, (1 - part) * noise)
+        deviation = math.hypot(part * inside.deviation, (1 - part) * noise)
+        return Moment(matrix=matrix, deviation=deviation)
 
     def _lengths(self, theta: Floats, share: float) -> Lengths:
         top = 4 * math.sqrt(self.square)
