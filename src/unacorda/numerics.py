@@ -48,8 +48,7 @@ def bisect(
 ) -> tuple[_Number, _Number]:
     """Halve the interval in which a condition turns from False to True, so many times.
 
-    The condition is not asked there: it is taken to
-    be False at `low` and True at `high`.
+    The condition is not asked there: it is taken to be False at `low` and True at `high`.
 
     >>> bisect(lambda x: x * x >= 2, 0.0, 2.0, rounds=10)
     (1.4140625, 1.416015625)
