@@ -15,8 +15,8 @@ def face(
 ) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
     """Make `__all__`, `__getattr__` and `__dir__` of a package that loads names as they are read.
 
-    file: its `__init__.py`. The stub beside it (`.pyi`) lists the names, each with the module that
-    it lives in, for type checkers and for this.
+    file: its `__init__.py`. The stub of the same name (`.pyi`) lists the names, each with its
+    module, for type checkers and for this function.
     """
     with open(f"{file}i", encoding="utf-8") as stub:
         lines = re.findall(r"^from (\S+) import \(?\s*(\w+) as \2\b", stub.read(), re.MULTILINE)

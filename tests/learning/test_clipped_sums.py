@@ -545,6 +545,18 @@ def test_weights_times_gradients_that_underflow_are_not_rounded_up(bound: float)
             assert norm_of(sums.sums(losses)) <= sums.sensitivity
 
 
+def test_products_that_are_known_in_float32_are_used_where_terms_are_no_longer_than_units() -> None:
+    drawn = torch.Generator().manual_seed(1)
+    gradients, own = torch.randn(5, 3, generator=drawn), torch.rand(5, generator=drawn).double()
+    weights, exact = UnitWeights(own), (gradients.double() * own[:, None]).sum(0)
+    weights.scaled(gradients)
+    for block, off in ((0, 1e-14), (8, 1e-6)):
+        total = torch.zeros(3, dtype=torch.float64)
+        GradientRows([gradients]).add_to(total, weights, block=block)
+        assert float((total - exact).abs().max()) <= off
+    assert not torch.equal(total, exact)  # the float32 product was used
+
+
 def test_others_long_bags_move_no_norm() -> None:
     bag = nn.EmbeddingBag(5000, 4, mode="sum")
     sums = ClippedSums(bag, bound=1e-3)

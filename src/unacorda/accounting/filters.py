@@ -59,7 +59,7 @@ class Filter:
     - GDP: the sum of mu^2, and of delta (Smith and Thakurta 2022; Koskela, Tobaben, Honkela 2022),
     - RenyiDP: the sum of epsilon at one order fixed beforehand (Feldman and Zrnic 2021).
 
-    The sums of delta beside rho or mu^2 are proved in docs/proofs/filters.md, Theorem 1.
+    docs/proofs/filters.md, Theorem 1, proves that delta adds up along with rho or mu^2.
 
     limit: the budget. Arithmetic is exact, on integers over one common denominator.
     Raises UnsupportedEvent where limit or cost is no guarantee, such as an event or a curve: a
@@ -222,7 +222,7 @@ class ApproximateFilter:
             expected = f"above 0, at most the delta of the limit, {limit}"
             raise InvalidParameter("slack", self.slack, expected=expected)
         own = limit.delta - slack
-        # The pair that is left beside a part of mass `own` may have (delta - own) / (1 - own).
+        # Without a part of mass `own`, the rest of the pair may have (delta - own) / (1 - own).
         rest = conversions.delta_of_part(limit.delta, part=own)
         assert rest is not None
         budget = grid_down(conversions.zcdp_from_approx_dp(limit.epsilon, delta=rest))
@@ -472,7 +472,7 @@ class Account:
 
     @property
     def filter(self) -> AdaptiveFilter:
-        """The filter as it stands."""
+        """The filter after all charges so far."""
         return self._filter
 
     def admits(self, cost: Guarantee) -> bool:

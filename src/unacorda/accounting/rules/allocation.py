@@ -250,8 +250,8 @@ def renyi_removed(moments: Callable[[int], Any], *, alpha: Real) -> float:
 class LaplaceTransform:
     """log E e^{-uX} of the ratio X of one step, from above, at u that grow by one factor.
 
-    grown: t (u + log E e^{-uX}); fallen: t log E e^{-uX}; largest: what x is cut to beside a
-    remainder that is counted.
+    grown: t (u + log E e^{-uX}); fallen: t log E e^{-uX}; largest: what x is cut to; the
+    remainder is counted.
 
     Bound       upper: e^{-ux} is convex, and `rising_law` and `falling_law` spread X.
     Source      docs/proofs/allocation.md, Section 3.

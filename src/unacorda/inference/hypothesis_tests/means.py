@@ -299,7 +299,7 @@ class _Groups:
 
 
 _EXACT = 200
-"""Up to so many people ranks are drawn; beyond, the statistic is drawn from its normal limit."""
+"""The most people for whom ranks are drawn; above, the statistic is drawn from its normal limit."""
 
 
 def mann_whitney_test(

@@ -72,7 +72,7 @@ _UNSETTLED: Final = (1.5, 4.0)
 not at the end of the steps yet: where people are many, and where they are few for the features."""
 
 _UNSETTLED_SCORES: Final = 2.0
-"""The same of scores of far rows, where people are few."""
+"""The factor of the variance of scores of far rows where people are few, as above."""
 
 _FAR_ONE_WAY, _HALF_ONE_WAY = 0.3, 0.04
 """Parts of the far gradients and of the longer half that point one way, from which on a line is
@@ -90,8 +90,8 @@ _ONE_WAY: Final = 0.7
 directions are asked for, it is larger."""
 
 _FARTHER_OUT, _FAR_SCORE = 5.0, 0.5
-"""The mean score in one direction that is then assumed of the farthest rows: so many times that of
-all far rows, at most so many deviations of a score."""
+"""The mean score in one direction that is then assumed of the farthest rows: a multiple of that of
+all far rows, and at most this part of the standard deviation of a score."""
 
 _CHEAP_LEVEL: Final = 0.05
 """Noise of the mean square of gradients, of that mean, that a larger bound of it may cost."""

@@ -39,8 +39,8 @@ LEAST_THRIFT: Final = 0.02
 
 _AFFORDABLE, _CHEAP, _FEW = 0.25, 0.05, 4.0
 """Norms of the noise of the Gram matrix, of norm 1, with the largest radius that rows need, and
-with one that costs nothing worth saving; that many times as much where people are few, as counts
-then hide more rows."""
+with one that costs little; the last is the factor of the latter where people are few, as noise in
+the counts then hides more rows."""
 
 _FARTHER: Final = 64.0
 """The largest square of a radius, in multiples of that where counts end."""

@@ -149,7 +149,8 @@ class GradientRows(GradientPart):
         """Add the sum of gradients times weights."""
         total, own = total.view(-1), weights.values
         pieces = [_flat(piece) for piece in self.pieces]
-        if len(pieces) == 1 and (known := weights.known(pieces[0])) is not None:
+        known = weights.known(pieces[0]) if block and len(pieces) == 1 else None
+        if known is not None:
             total += known.sum(0, dtype=torch.float64)
             return
         sizes = [len(piece) for piece in pieces]
