@@ -60,7 +60,7 @@ from unacorda.query.expressions.reader import given
 from unacorda.query.plan.query import Query
 from unacorda.query.results.release import Release
 from unacorda.query.schema.facts import Categories
-from unacorda.query.sql.source import Offered, Source, only_where, placed, written
+from unacorda.query.sql.from_clause import Offered, Source, only_where, placed, plain, written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,12 +82,6 @@ class Item:
     def columns(self) -> tuple[str, ...]:
         """The names of its columns in the released table, those of errors left out."""
         return tuple(f"{self.alias}{part}" for part in self.aggregate.parts)
-
-
-def plain(argument: str) -> str:
-    """An argument; a column alone by its own name."""
-    bare = argument.removeprefix('"').removesuffix('"')
-    return bare if argument == f'"{bare}"' and '"' not in bare else argument
 
 
 _INTERVAL, _HALF = "_WITH_INTERVAL", Fraction(1, 2)

@@ -26,7 +26,19 @@ from unacorda.query.expressions.reader import Reader, bare, given, refuse_lost, 
 from unacorda.query.noise.selection import GivenKeys
 from unacorda.query.plan.groups import without_tables
 from unacorda.query.plan.query import Query, answer_columns
-from unacorda.query.sql.from_clause import from_clause
+from unacorda.query.sql.from_clause import (
+    Start,
+    bounds_hint,
+    clauses,
+    free_name,
+    from_clause,
+    identity,
+    placed,
+    plain,
+    shown_name,
+    unbounded,
+    written,
+)
 from unacorda.query.sql.outputs import (
     OFFERED,
     Aggregates,
@@ -36,18 +48,6 @@ from unacorda.query.sql.outputs import (
     Select,
     check_arrangement,
     names_for,
-    plain,
-)
-from unacorda.query.sql.source import (
-    Start,
-    bounds_hint,
-    clauses,
-    free_name,
-    identity,
-    placed,
-    shown_name,
-    unbounded,
-    written,
 )
 
 _HAVING = (
