@@ -1,4 +1,7 @@
-"""How the package hangs together: imports without circles, class names without doubles."""
+"""How the package hangs together: imports without circles, class names without doubles.
+
+One question to a session runs code of few modules of `unacorda.query`.
+"""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -6,10 +9,16 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from types import FrameType
+
+import pyarrow as pa
+
+import unacorda
 
 SOURCE = Path(__file__).parents[1] / "src"
 ROOT = "unacorda"
@@ -127,3 +136,32 @@ def test_no_two_classes_have_one_name() -> None:
             places[name].add(path)
     doubles = {name: paths for name, paths in places.items() if len(paths) > 1}
     assert {n for n, paths in doubles.items() if not is_mechanism_of_event(n, paths)} == set()
+
+
+def test_one_question_runs_few_modules() -> None:
+    rows = pa.table({"id": [1, 1, 2], "county": ["a", "b", "a"], "age": [30.0, 31.0, 40.0]})
+    facts = {"age": unacorda.Bounds(0, 100), "county": unacorda.Categories(["a", "b"])}
+    unit, budget = unacorda.Person("id", max_rows=2), unacorda.PureDP(1)
+    ran: set[str] = set()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and f"{ROOT}/query/" in frame.f_code.co_filename:
+            ran.add(frame.f_code.co_filename)
+
+    def modules(question: unacorda.Query | str) -> int:
+        session.evaluate(question, budget=budget)  # the first one imports
+        ran.clear()
+        sys.setprofile(note)
+        try:
+            session.evaluate(question, budget=budget)
+        finally:
+            sys.setprofile(None)
+        return len(ran)
+
+    with unacorda.Session(
+        {"visits": rows}, unit=unit, budget=unacorda.PureDP(9), columns=facts
+    ) as session:
+        wanted = {"n": unacorda.count(), "m": unacorda.mean("age")}
+        assert modules(session.table("visits").group_by("county").agg(**wanted)) <= 18
+        text = "SELECT county, COUNT(*) AS n, AVG(age) AS m FROM visits GROUP BY county ORDER BY n"
+        assert modules(text) <= 24

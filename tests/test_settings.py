@@ -11,7 +11,7 @@ import pytest
 
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import GDP, ZCDP, PureDP
-from unacorda.query.schema.facts import Bounds, Categories
+from unacorda.query.schema.table import Bounds, Categories
 from unacorda.settings import guarantee_of, numbers_of, read_settings
 
 WHOLE = """

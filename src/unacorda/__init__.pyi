@@ -61,12 +61,12 @@ from unacorda.query.plan.person_values import min_ as min_
 from unacorda.query.plan.person_values import sum_ as sum_
 from unacorda.query.results.release import Release as Release
 from unacorda.query.results.simulation import Assume as Assume
-from unacorda.query.schema.facts import Bounds as Bounds
-from unacorda.query.schema.facts import Categories as Categories
-from unacorda.query.schema.facts import Dates as Dates
-from unacorda.query.schema.facts import Text as Text
-from unacorda.query.schema.facts import dates as dates
+from unacorda.query.schema.keys import dates as dates
 from unacorda.query.schema.sources import Csv as Csv
+from unacorda.query.schema.table import Bounds as Bounds
+from unacorda.query.schema.table import Categories as Categories
+from unacorda.query.schema.table import Dates as Dates
+from unacorda.query.schema.table import Text as Text
 from unacorda.query.schema.units import Person as Person
 from unacorda.query.schema.units import Row as Row
 from unacorda.query.schema.units import auto as auto

@@ -27,7 +27,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
 from unacorda.privacy.rounding import root_down
 from unacorda.query.expressions.language import twin
-from unacorda.query.schema.facts import Bounds, Categories, Dates, Fact, Text
+from unacorda.query.schema.table import Bounds, Categories, Dates, Fact, Text
 
 _BUDGETS = (
     "one of epsilon (pure DP; approximate DP with delta), rho (zero-concentrated DP) and mu "

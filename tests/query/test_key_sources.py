@@ -167,7 +167,7 @@ def test_tables_that_give_no_keys_are_refused(table: Any, words: str) -> None:
 
 
 def test_too_long_tables_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unacorda.query.plan.groups.MOST_KEYS", 2)
+    monkeypatch.setattr("unacorda.query.schema.sources.MOST_KEYS", 2)
     with opened(ROWS) as session, pytest.raises(InvalidParameter, match="at most 2 lines"):
         session.table("t").group_by("county", keys=REGIONS)
 

@@ -16,7 +16,7 @@ from tests.server.test_routes import problem
 
 import unacorda
 from unacorda import ZCDP
-from unacorda.query.schema.facts import Bounds, Categories, Dates
+from unacorda.query.schema.table import Bounds, Categories, Dates
 from unacorda.server.stand_in import StandIn
 from unacorda.settings import Dataset
 

@@ -223,9 +223,8 @@ from unacorda.query.results.simulation import SimulatedBias
 from unacorda.query.results.words import filtered_in_words
 from unacorda.query.row_bounds import SuggestedBounds, rows_question
 from unacorda.query.schema import units
-from unacorda.query.schema.facts import Fact
 from unacorda.query.schema.sources import PublicSelect
-from unacorda.query.schema.table import ColumnReading, TableSchema, readings, scope_of
+from unacorda.query.schema.table import ColumnReading, Fact, TableSchema, readings, scope_of
 from unacorda.query.schema.units import Person, Reach, Row, Unit, steps_of
 from unacorda.query.session import Session
 from unacorda.query.sql.outputs import Computed, Item, Ordering, Select

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee
     from unacorda.query.aggregates.base import Answer
     from unacorda.query.results.release import Release
-    from unacorda.query.schema.facts import Fact
+    from unacorda.query.schema.table import Fact
     from unacorda.query.schema.units import Unit
 
 
@@ -156,7 +156,7 @@ def demo(*, as_json: bool) -> None:
 def _parts() -> Iterator[_DemoQuery]:
     from unacorda.privacy.conversions.approximate import approx_dp_from_zcdp
     from unacorda.privacy.guarantees import ZCDP, PureDP
-    from unacorda.query.schema.facts import Bounds
+    from unacorda.query.schema.table import Bounds
     from unacorda.query.schema.units import Person
 
     yield _DemoQuery(

@@ -276,8 +276,8 @@ class _Regression:
 
     def _levels(self, column: str) -> Sequence[Any]:
         """The public values of a column of categories; InvalidParameter where none are listed."""
-        from unacorda.query.plan.groups import typed_keys
-        from unacorda.query.schema.facts import Categories
+        from unacorda.query.schema.keys import typed_keys
+        from unacorda.query.schema.table import Categories
 
         scope = self.start.scope
         name, kinds = scope.resolve(column, argument="FORMULA"), set()

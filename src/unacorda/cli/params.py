@@ -26,7 +26,7 @@ from unacorda.query.expressions.language import identifier
 if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee
     from unacorda.privacy.neighbors import Neighbors
-    from unacorda.query.schema.facts import Fact
+    from unacorda.query.schema.table import Fact
     from unacorda.query.schema.units import Unit
 
 Decorator: TypeAlias = Callable[[Any], Any]
@@ -377,7 +377,7 @@ def assignment(name: str, text: str, *, form: str) -> tuple[str, str]:
 
 def _facts(bounds: Sequence[str], columns: Path | None) -> dict[str, Fact]:
     """The public facts by column; InvalidParameter for a column with two."""
-    from unacorda.query.schema.facts import Bounds
+    from unacorda.query.schema.table import Bounds
 
     option, form = "--bounds", "COLUMN=LOWER:UPPER, such as age=0:120"
     found = {} if columns is None else _facts_in(columns)

@@ -458,7 +458,7 @@ class CommandQuestion:
         text otherwise. InvalidParameter for keys of other columns and for keys that do not fit.
         """
         from unacorda.query.noise.selection import private_keys
-        from unacorda.query.plan.groups import typed_keys
+        from unacorda.query.schema.keys import typed_keys
         from unacorda.query.sql.select import parse_select
 
         if isinstance(self.asked.keys, str):
@@ -500,7 +500,7 @@ class CommandQuestion:
     def lacking(self) -> list[InvalidParameter]:
         """What the question lacks, found by what is raised as one after the other is supposed."""
         from unacorda.privacy.guarantees import ApproxDP
-        from unacorda.query.schema.facts import Bounds
+        from unacorda.query.schema.table import Bounds
 
         found: list[InvalidParameter] = []
         asked = replace(self.asked.unsearched, request=ApproxDP(1, "1e-6"))

@@ -34,8 +34,8 @@ from unacorda.query.expressions.language import twin
 if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee
     from unacorda.query.results.simulation import Assume
-    from unacorda.query.schema.facts import Fact
     from unacorda.query.schema.sources import Csv
+    from unacorda.query.schema.table import Fact
     from unacorda.query.schema.units import Unit
     from unacorda.query.session import Session
     from unacorda.settings import Dataset, Settings

@@ -42,8 +42,7 @@ from unacorda.query.results.description import (
 )
 from unacorda.query.results.release import Release
 from unacorda.query.row_bounds import rows_question
-from unacorda.query.schema.facts import Bounds, Categories, Dates, Fact, Text
-from unacorda.query.schema.table import TableSchema
+from unacorda.query.schema.table import Bounds, Categories, Dates, Fact, TableSchema, Text
 from unacorda.query.schema.units import Unit
 
 Progress = Callable[[int, int], None]

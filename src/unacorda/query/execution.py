@@ -74,7 +74,7 @@ from unacorda.query.results.release import Release
 from unacorda.query.results.simulation import Assume, assumed_of, check_assumption
 from unacorda.query.results.words import FoundKeys, provenance, readings_of
 from unacorda.query.row_bounds import best_bound, errors_by_bound
-from unacorda.query.schema.facts import Key
+from unacorda.query.schema.keys import Key
 from unacorda.query.schema.units import Person, Unit
 from unacorda.query.sql.outputs import Select
 from unacorda.query.sql.select import build_query, parse_select

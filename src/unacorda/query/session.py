@@ -60,9 +60,9 @@ from unacorda.query.row_bounds import (
     errors_by_bound,
     rows_question,
 )
-from unacorda.query.schema.facts import Bounds, Key, check_keys
+from unacorda.query.schema.keys import Key, check_keys
 from unacorda.query.schema.sources import Looked, Public
-from unacorda.query.schema.table import DeclaredFacts, TableSchema, scopes_of
+from unacorda.query.schema.table import Bounds, DeclaredFacts, TableSchema, scopes_of
 from unacorda.query.schema.units import Person, Row, Unit
 from unacorda.query.sql.outputs import Select, arranged
 from unacorda.query.sql.select import build_query, parse_select

@@ -19,7 +19,7 @@ import duckdb
 
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.expressions.language import identifier, quoted
-from unacorda.query.schema.facts import Bounds, Categories, Dates, Fact
+from unacorda.query.schema.table import Bounds, Categories, Dates, Fact
 from unacorda.query.session import Session
 from unacorda.server.problems import Problem
 from unacorda.settings import Dataset

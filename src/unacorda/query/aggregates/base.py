@@ -36,8 +36,7 @@ from unacorda.query.expressions.language import (
     text_of,
 )
 from unacorda.query.noise.additive import Noise, Share
-from unacorda.query.schema.facts import interval
-from unacorda.query.schema.table import TableSchema
+from unacorda.query.schema.table import TableSchema, interval
 from unacorda.query.schema.units import Reach, Unit
 
 ENDINGS = ("", "_se", "_low", "_high", "_from", "_to", "_value")

@@ -74,7 +74,7 @@ from unacorda.query.aggregates.grid import Flags, Floats, Integers
 from unacorda.query.aggregates.linear import BoundedSum, Count, CountPeople
 from unacorda.query.aggregates.measures import Measure
 from unacorda.query.noise.additive import AdditiveNoise, Share
-from unacorda.query.schema.facts import Key
+from unacorda.query.schema.keys import Key
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Reach
 

@@ -60,8 +60,8 @@ from unacorda.query.noise.additive import (
     additive_noise,
     of_counts,
 )
-from unacorda.query.schema.facts import Categories, Key, check_keys, key_kinds
-from unacorda.query.schema.table import TableSchema
+from unacorda.query.schema.keys import Key, check_keys, key_kinds
+from unacorda.query.schema.table import Categories, TableSchema
 from unacorda.query.schema.units import Reach
 
 _MOST_EDGES = 1_001

@@ -55,8 +55,7 @@ from unacorda.query.aggregates.moment_strategies import (
 )
 from unacorda.query.expressions.language import Expression, Written, written
 from unacorda.query.noise.additive import noise_quantile
-from unacorda.query.schema.facts import interval
-from unacorda.query.schema.table import TableSchema
+from unacorda.query.schema.table import TableSchema, interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

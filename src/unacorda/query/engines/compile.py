@@ -54,7 +54,7 @@ from unacorda.query.plan.relation import (
     UnionAll,
     push_filters,
 )
-from unacorda.query.schema.facts import Key
+from unacorda.query.schema.keys import Key
 from unacorda.query.schema.sources import join_key
 from unacorda.query.schema.units import Person, Reach, Unit, id_columns
 

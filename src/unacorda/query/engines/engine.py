@@ -59,7 +59,7 @@ from unacorda.query.engines.compile import (
 from unacorda.query.noise.selection import KeyRule
 from unacorda.query.plan.query import Query, Reads
 from unacorda.query.plan.relation import Lookup, PeoplePart, Relation, SourceTable
-from unacorda.query.schema.facts import Key
+from unacorda.query.schema.keys import Key
 from unacorda.query.schema.sources import Fingerprint, PublicSelect, public_sql
 from unacorda.query.schema.units import Unit
 

@@ -36,7 +36,6 @@ from unacorda.query import aggregates
 from unacorda.query.aggregates.base import Aggregate
 from unacorda.query.expressions.language import Expression, encodable, identifier
 from unacorda.query.noise.selection import PrivateKeys
-from unacorda.query.plan.groups import public_column
 from unacorda.query.plan.joins import looked_up, matched, united
 from unacorda.query.plan.person_values import AnyPersonValue, PersonValue
 from unacorda.query.plan.relation import (
@@ -54,9 +53,9 @@ from unacorda.query.plan.relation import (
     SourceTable,
     Step,
 )
-from unacorda.query.schema.facts import Fact, Key, check_keys
+from unacorda.query.schema.keys import Key, check_keys
 from unacorda.query.schema.sources import Public
-from unacorda.query.schema.table import TableSchema, scope_of
+from unacorda.query.schema.table import Fact, TableSchema, scope_of
 from unacorda.query.schema.units import Person, Row, Unit
 
 _LONGEST = 100_000  # signs of one text
@@ -447,7 +446,7 @@ def _part(rows: Relation, label: str, stated: Mapping[str, Any], at: str) -> Rel
     checks.demand(fits, at, "...", expected="one of its keys, of the rows of a table")
     step = PeoplePart(
         label=label,
-        column=public_column(rows.scope, label, keys),
+        column=rows.scope.column_of_keys(label, keys),
         key=key,
         keys=keys,
         max_parts=checks.positive_integer(max_parts=most),

@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from unacorda import checks
 from unacorda.errors import InvalidParameter
 from unacorda.query.expressions.language import Column, Kind, identifier, twin
-from unacorda.query.plan.groups import public_column
 from unacorda.query.plan.relation import (
     MOST_COPIES,
     BothSides,
@@ -34,9 +33,16 @@ from unacorda.query.plan.relation import (
     Relation,
     UnionAll,
 )
-from unacorda.query.schema.facts import Categories, Fact, Key, check_keys
+from unacorda.query.schema.keys import Key, check_keys
 from unacorda.query.schema.sources import join_key
-from unacorda.query.schema.table import INTEGERS, ColumnReading, TableSchema, joint_ids
+from unacorda.query.schema.table import (
+    INTEGERS,
+    Categories,
+    ColumnReading,
+    Fact,
+    TableSchema,
+    joint_ids,
+)
 from unacorda.query.schema.units import Row, Unit
 
 On = str | Sequence[str] | Mapping[str, str] | None
@@ -235,7 +241,7 @@ def parted(
     members = {name: rows for name, rows in starts.items() if column in rows.scope}
     expected = f"a column of the tables: {', '.join(starts)}"
     checks.demand(members, "column", column, expected=expected)
-    columns = {name: public_column(rows.scope, column, listed) for name, rows in members.items()}
+    columns = {name: rows.scope.column_of_keys(column, listed) for name, rows in members.items()}
     first, *others = (rows.scope for rows in members.values())
     types = [one.type for one in first.ids.values()]  # in which people of all tables are one
     for scope in (first, *others):

@@ -51,11 +51,10 @@ from unacorda.query.plan.codec import (
     rows_as_json,
     stated_rows,
 )
-from unacorda.query.plan.groups import grouped
 from unacorda.query.plan.joins import Columns, On, looked_up, matched, united
 from unacorda.query.plan.person_values import PersonValue
-from unacorda.query.plan.relation import Group, How, Relation, RowFilter
-from unacorda.query.schema.facts import Key
+from unacorda.query.plan.relation import Group, How, Relation, RowFilter, grouped
+from unacorda.query.schema.keys import Key
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Person, Reach, Row, Unit, steps_of
 

@@ -39,7 +39,7 @@ from unacorda.query.noise.selection import private_keys
 from unacorda.query.plan import person_values
 from unacorda.query.plan.codec import EVERY, decode
 from unacorda.query.plan.query import Query
-from unacorda.query.schema.facts import Key
+from unacorda.query.schema.keys import Key
 
 Start = Callable[[str], Query]
 """A question about one table of a session, by its name."""

@@ -17,20 +17,28 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
 from unacorda.query.expressions.language import Column, Expression, Kind, Name, identifier, twin
+from unacorda.query.noise.selection import PrivateKeys
 from unacorda.query.plan.person_values import (
     PersonColumn,
     PersonExtreme,
     PersonValue,
     is_person_value,
 )
-from unacorda.query.schema.facts import Bounds, Fact, Key
-from unacorda.query.schema.sources import Public
-from unacorda.query.schema.table import ColumnReading, Identity, TableSchema, joint_ids
+from unacorda.query.schema.keys import MOST_KEYS, Key, check_keys, tuples_of
+from unacorda.query.schema.sources import Public, without_tables
+from unacorda.query.schema.table import (
+    Bounds,
+    ColumnReading,
+    Fact,
+    Identity,
+    TableSchema,
+    joint_ids,
+)
 
 MOST_COPIES = 1_000
 """Into how many rows one may be turned, by all steps and joins of a question together."""
@@ -41,6 +49,8 @@ MOST_PARTS = 1_000
 _MOST_PERSON_ROWS = 16
 
 _LONGEST_SEPARATOR = 100
+_MOST_PUBLIC = 1_000  # cells for each private key
+_FOUND = {Kind.TEXT, Kind.INTEGER, Kind.DATE, Kind.BOOLEAN}
 How = Literal["inner", "left"]
 """What becomes of a row that meets none: it goes, or it stays with NULLs beside it."""
 
@@ -536,6 +546,88 @@ class Group:
         """The SQL type its keys are compared in."""
         kind = self.column.kind
         return "DOUBLE" if kind.numeric else "VARCHAR" if kind is Kind.TEXT else kind.name
+
+
+def grouped(
+    scope: TableSchema, columns: Sequence[str], keys: Any
+) -> tuple[tuple[Group, ...], tuple[tuple[Key, ...], ...], PrivateKeys | None]:
+    """The groups, the keys of those whose keys are public, and how the others' are found.
+
+    keys: as `group_by` takes them. Raises InvalidParameter, naming the hint.
+    """
+    keys = {} if keys is None else without_tables(scope, {name: name for name in columns}, keys)
+    if isinstance(keys, PrivateKeys):
+        keys = {name: keys for name in columns if scope.declared_keys(name) is None}
+    given = keys if isinstance(keys, Mapping) else {}
+    expected = f"one list for each of {tuple(columns)}"
+    checks.demand(set(given) <= set(columns), "keys", sorted(map(str, given)), expected=expected)
+    found = {name: how for name, how in given.items() if isinstance(how, PrivateKeys)}
+    hows = list(found.values())
+    expected = "the same private_keys(...) for all columns: they are found together"
+    checks.demand(len(set(hows)) <= 1, "keys", hows, expected=expected)
+    public = [name for name in columns if name not in found]
+    if found:
+        keys = {name: values for name, values in given.items() if name not in found}
+    listed = _keys(scope, public, keys) if public else ((),)
+    few = not found or len(listed) <= _MOST_PUBLIC
+    several = f"{len(listed):,} combinations of public keys"
+    checks.demand(few, "keys", several, expected=f"at most {_MOST_PUBLIC:,} next to private ones")
+    read = {name: _private_column(scope, name) for name in found}
+    for place, name in enumerate(public):
+        if name in given or not isinstance(keys, Mapping):
+            read[name] = scope.column_of_keys(name, [key[place] for key in listed])
+        else:  # declared with its values
+            read[name] = scope.column(name, argument="group_by")[0]
+    groups = (Group(label=name, column=read[name], private=name in found) for name in columns)
+    return tuple(groups), listed, next(iter(hows), None)
+
+
+def _keys(scope: TableSchema, columns: Sequence[str], keys: Any) -> tuple[tuple[Key, ...], ...]:
+    if isinstance(keys, Mapping):
+        lists = [
+            check_keys(f"keys[{name!r}]", keys[name])
+            if name in keys
+            else _declared_keys(scope, name)
+            for name in columns
+        ]
+        cells = math.prod(map(len, lists))
+        expected = f"at most {MOST_KEYS:,}"
+        checks.demand(cells <= MOST_KEYS, "keys", f"{cells:,} keys", expected=expected)
+        return tuple(itertools.product(*lists))
+    if len(columns) == 1:
+        return tuple((key,) for key in check_keys("keys", keys))
+    return tuples_of(columns, keys)
+
+
+def _declared_keys(scope: TableSchema, name: str) -> Sequence[Key]:
+    declared = scope.declared_keys(name)
+    if declared is not None:
+        return declared
+    raise InvalidParameter(
+        "keys",
+        None,
+        expected=f"the public values of {name!r}",
+        lacks="keys",
+        column=name,
+        hint="keys=[...], or declare "
+        f"columns={{{name!r}: unacorda.Categories([...])}}. Values are never read from the data, "
+        f"unless they are found privately: keys={{{name!r}: unacorda.private_keys()}}, which "
+        "spends a delta",
+    )
+
+
+def _private_column(scope: TableSchema, name: str) -> Column:
+    """The reading whose values are found; an untyped column is text."""
+    column = scope.column(name, argument="group_by")[0]
+    if column.kind in _FOUND:
+        return column
+    hint = "CAST(... AS DATE)" if column.kind is Kind.TIMESTAMP else "FLOOR(...)"
+    raise InvalidParameter(
+        "keys",
+        f"private_keys() of {name!r}",
+        expected=f"a column of text, whole numbers, dates or booleans, not of {column.kind.value}s",
+        hint=f"derive classes first, such as derive(k={hint!r})",
+    )
 
 
 _Sides = TypeVar("_Sides", Matched, UnionAll)

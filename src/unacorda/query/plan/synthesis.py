@@ -47,8 +47,8 @@ from unacorda.query.expressions.language import (
 )
 from unacorda.query.expressions.reader import meaning
 from unacorda.query.noise.selection import PrivateKeys
-from unacorda.query.schema.facts import Categories, Dates, Key, Text, check_keys
-from unacorda.query.schema.table import TableSchema
+from unacorda.query.schema.keys import Key, check_keys
+from unacorda.query.schema.table import Categories, Dates, TableSchema, Text
 from unacorda.synthesis.domain import BinnedColumn, CategoryColumn, Domain
 from unacorda.synthesis.plan import Condition, SynthesisPlan
 

@@ -42,7 +42,7 @@ from unacorda.query.allocation import allocate_together, event_of
 from unacorda.query.noise.selection import PrivateKeys, private_keys
 from unacorda.query.plan.codec import decode, decoded, rows_of
 from unacorda.query.plan.query import BatchPosition, Query, QueryBatch, weights_of
-from unacorda.query.schema.facts import Key
+from unacorda.query.schema.keys import Key
 from unacorda.query.schema.units import Auto, Person, Unit
 
 FORMAT = "unacorda release 1"

@@ -26,7 +26,7 @@ from unacorda.query.plan.codec import encode
 from unacorda.query.plan.query import BatchPosition, Query, place_of
 from unacorda.query.results.record import FORMAT, SEVERAL, Verification, software, verify_record
 from unacorda.query.results.words import FoundKeys, converted_columns, filtered_in_words, kept_rows
-from unacorda.query.schema.facts import Key
+from unacorda.query.schema.keys import Key
 
 if TYPE_CHECKING:
     import pandas

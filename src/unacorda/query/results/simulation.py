@@ -30,9 +30,9 @@ from unacorda.query.plan.codec import decode
 from unacorda.query.plan.query import Query
 from unacorda.query.plan.relation import Lookup, PeoplePart
 from unacorda.query.results.record import question_of
-from unacorda.query.schema.facts import Bounds, Fact, Key
+from unacorda.query.schema.keys import Key
 from unacorda.query.schema.sources import Looked, is_table
-from unacorda.query.schema.table import plain_type, readings
+from unacorda.query.schema.table import Bounds, Fact, plain_type, readings
 from unacorda.query.schema.units import Person, Reach, Unit, id_columns
 
 SAMPLE = 5_000

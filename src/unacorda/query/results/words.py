@@ -43,7 +43,7 @@ from unacorda.query.plan.relation import (
     late_filters,
     push_filters,
 )
-from unacorda.query.schema.facts import MOST_KEYS
+from unacorda.query.schema.keys import MOST_KEYS
 from unacorda.query.schema.table import ColumnReading
 from unacorda.query.schema.units import Person, Unit, steps_of
 

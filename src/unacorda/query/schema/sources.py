@@ -18,6 +18,7 @@ import math
 import os
 import stat
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import InitVar, dataclass
@@ -26,9 +27,9 @@ from typing import Any, Final, final
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter, SourceChanged, SourceUnreadable
-from unacorda.query.expressions.language import Column, Kind, double
-from unacorda.query.schema.facts import Categories, Fact
-from unacorda.query.schema.table import ColumnReading, TableSchema
+from unacorda.query.expressions.language import Column, Kind, double, identifier
+from unacorda.query.schema.keys import MOST_KEYS, plain_key, typed_keys
+from unacorda.query.schema.table import Categories, ColumnReading, Fact, TableSchema
 
 _LONGEST_HEADER = 1 << 20
 _FRAMES = {"pandas.DataFrame", "polars.DataFrame", "polars.LazyFrame", "pyarrow.Table"}
@@ -157,6 +158,70 @@ def is_table(value: object) -> bool:
         return True
     kind = _kind(value)
     return kind in _FRAMES or (kind.startswith("ibis.") and hasattr(value, "to_pyarrow"))
+
+
+def without_tables(scope: TableSchema, columns: Mapping[str, str], keys: Any) -> Any:
+    """The keys of `group_by`, where public tables stand replaced by the lists that they hold.
+
+    columns: by its name in a table the column to group by.
+    """
+    if isinstance(keys, Mapping):
+        return {
+            name: _keys_of_table(scope, {name: columns[name]}, values, argument=f"keys[{name!r}]")
+            if name in columns and is_table(values)
+            else values
+            for name, values in keys.items()
+        }
+    listed = keys is None or not is_table(keys)
+    return keys if listed else _keys_of_table(scope, columns, keys, argument="keys")
+
+
+def _keys_of_table(
+    scope: TableSchema, columns: Mapping[str, str], source: object, *, argument: str
+) -> list[Any]:
+    """The lines of a public table as keys: tuples, or single values where there is one column.
+
+    columns: by its name in the table (capitals do not matter) the column to group by; others are
+    not looked at. Text is read as what the column to group by holds, as in `typed_keys`. Raises
+    InvalidParameter for a missing column, no lines, too many, a key twice and missing values.
+    """
+    if scope.read_public is None:
+        raise InvalidParameter(argument, source, expected="lists of keys, outside a session")
+    found: list[str] = []
+
+    def choose(names: Sequence[str]) -> Sequence[str]:
+        known = {name.casefold(): name for name in reversed(names)}
+        table = f"a table with the columns {', '.join(names)}"
+        for name in columns:
+            expected = f"one with the column {name!r}, as every column of group_by"
+            checks.demand(name.casefold() in known, argument, table, expected=expected)
+            found.append(known[name.casefold()])
+        return found
+
+    rows = scope.read_public(source, choose, most=MOST_KEYS + 1)
+    checks.demand(rows, argument, "a table without lines", expected="at least one key")
+    few = len(rows) <= MOST_KEYS
+    checks.demand(few, argument, "a longer table", expected=f"at most {MOST_KEYS:,} lines")
+    values = []
+    for name, group, column in zip(found, columns.values(), zip(*rows, strict=True), strict=True):
+        expected = (
+            "a value in every line: leave such lines out, or list the keys, in which None stands "
+            "for rows without a value"
+        )
+        line, place = f"a line without {name!r}", f"{argument}, column {name!r}"
+        checks.demand(None not in column, argument, line, expected=expected)
+        if all(isinstance(value, str) for value in column):
+            kinds = {reading.kind for reading in scope.column(group, argument="group_by")}
+            values.append(typed_keys(place, column, kinds))
+        else:
+            values.append([plain_key(place, value) for value in column])
+    keys = list(zip(*values, strict=True)) if len(columns) > 1 else values[0]
+    if len(set(keys)) < len(keys):
+        again = next(key for key, times in Counter(keys).items() if times > 1)
+        named = ", ".join(map(identifier, found))
+        expected = f"each key in one line of the table: keep {named} alone, each once"
+        raise InvalidParameter(argument, again, expected=expected)
+    return keys
 
 
 def locate(name: str, source: object) -> Opened:

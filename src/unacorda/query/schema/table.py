@@ -1,4 +1,4 @@
-"""The columns of a table and their types, and the ids of its people.
+"""The columns of a table, their types and public facts, and the ids of its people.
 
 A type is public, or the column is text. A column of a typed source has one reading, of its own
 type. A column of a text source (CSV, object columns of data frames) has the type that `columns=`
@@ -11,13 +11,16 @@ reading raises an error.
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from fractions import Fraction
+from typing import Any, ClassVar, Protocol
 
 from unacorda import checks
+from unacorda.checks import Number
 from unacorda.errors import InvalidParameter, UnsafeExpression
 from unacorda.query.expressions.errors import resembling
 from unacorda.query.expressions.language import (
@@ -40,7 +43,12 @@ from unacorda.query.expressions.values import (
     rounded,
     stepped,
 )
-from unacorda.query.schema.facts import Bounds, Categories, Dates, Fact, Text
+from unacorda.query.schema.keys import (
+    Key,
+    check_keys,
+    date_of,
+    key_kinds,
+)
 from unacorda.query.schema.units import Row, Unit
 
 INTEGERS = {
@@ -52,6 +60,9 @@ TEXTS = {"VARCHAR", "UUID", '"NULL"'}
 """The engine's types of text, and those that are read as text."""
 _FRACTIONS = {"DOUBLE", "FLOAT", "REAL"}
 
+_FARTHEST = max(Fraction(LARGEST), Fraction(10**100))
+_NEAREST = min(Fraction(SMALLEST), Fraction(1, 10**100))
+
 _MENDS = {
     "PARQUET MILLISECONDS": "instants in microseconds: in milliseconds DuckDB cannot read all of "
     "them. Write the file anew, or give the table as a frame (polars.read_parquet)",
@@ -59,6 +70,146 @@ _MENDS = {
     "read. Write the file anew, or give the table as a frame (polars.read_parquet)",
 }
 """What to do about a type that a source has and the engine cannot read."""
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Bounds:
+    """A column of numbers and the range to which its values are clamped.
+
+    Take the numbers from the questionnaire, from physics or from regulations. They must not be read
+    from the data.
+
+    Parameters
+    ----------
+    lower, upper
+        Public numbers in the column's unit, lower < upper, of a size up to 1e100.
+
+    Raises
+    ------
+    InvalidParameter
+        For numbers that are not such a range.
+
+    Examples
+    --------
+    >>> Bounds(0, 120)
+    Bounds(lower=0.0, upper=120.0)
+    """
+
+    tag: ClassVar[str] = "bounds"
+
+    lower: float
+    upper: float
+
+    def __init__(self, lower: Number, upper: Number) -> None:
+        low, high = interval(lower, upper)
+        object.__setattr__(self, "lower", float(low))
+        object.__setattr__(self, "upper", float(high))
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Categories:
+    """A column with a public list of values; `group_by` then needs no `keys`.
+
+    Parameters
+    ----------
+    values
+        At most 1,000,000 values, each once: text, whole numbers, booleans or dates, all of one
+        type; None for NULL. They must be public, not read from the data.
+
+    Raises
+    ------
+    InvalidParameter
+        For an empty list, values of two types, a repeated value, and numbers that are not whole.
+
+    Examples
+    --------
+    >>> Categories(["A", "B"]).values
+    ('A', 'B')
+    """
+
+    tag: ClassVar[str] = "categories"
+
+    values: tuple[Key, ...]
+
+    def __init__(self, values: Iterable[Key]) -> None:
+        object.__setattr__(self, "values", check_keys("values", values))
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Dates:
+    """A column of dates (in text: YYYY-MM-DD).
+
+    The range determines the dates of a synthetic table. Answers to other questions are about all
+    dates.
+
+    Parameters
+    ----------
+    first, last
+        The ends of a public range, as dates or as text, first < last; or neither.
+
+    Raises
+    ------
+    InvalidParameter
+        For a value that is not a date, for one end without the other, and for an empty range.
+
+    Examples
+    --------
+    >>> Dates("2024-01-01", "2024-12-31").last
+    datetime.date(2024, 12, 31)
+    """
+
+    tag: ClassVar[str] = "dates"
+
+    first: dt.date | None
+    last: dt.date | None
+
+    def __init__(
+        self, first: str | dt.date | None = None, last: str | dt.date | None = None
+    ) -> None:
+        start = None if first is None else date_of("first", first)
+        end = None if last is None else date_of("last", last)
+        alone = (start is None) != (end is None)
+        missing = "first" if start is None else "last"
+        checks.demand(not alone, missing, None, expected="both a first and a last date, or neither")
+        if start is not None and end is not None:
+            checks.demand(start < end, "last", last, expected=f"a date after {start}")
+        object.__setattr__(self, "first", start)
+        object.__setattr__(self, "last", end)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A column of text, even where its values look like numbers.
+
+    Examples
+    --------
+    >>> columns = {"zip_code": Text()}
+    >>> columns["zip_code"]
+    Text()
+    """
+
+    tag: ClassVar[str] = "text"
+
+
+Fact = Bounds | Categories | Dates | Text
+"""What may be declared of a column, each kind fixing its type."""
+
+
+def interval(lower: Number, upper: Number) -> tuple[Fraction, Fraction]:
+    """Check the two ends of a public range and return them exactly.
+
+    Raises InvalidParameter for NaN, infinity, lower >= upper, ends beyond the range of numbers, and
+    ends that are equal in float64, the type of the values.
+    """
+    low, high = checks.exact("lower", lower), checks.exact("upper", upper)
+    checks.demand(low < high, "lower", lower, expected=f"a number below upper={upper!r}")
+    fits = max(abs(low), abs(high)) <= _FARTHEST and high - low >= _NEAREST
+    checks.demand(
+        fits, "upper", upper, expected="bounds within 1e100 that are at least 1e-100 apart"
+    )
+    expected = "a float64 above that of the lower bound"
+    checks.demand(float(low) != float(high), "upper", upper, expected=expected)
+    return low, high
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +349,32 @@ class TableSchema:
         if label in self.derived:
             return (self.derived[label],)
         return tuple(leaf.column for leaf in self.leaves[label])
+
+    def declared_keys(self, name: str) -> Sequence[Key] | None:
+        """The values of a column that are public without being listed."""
+        fact = self.facts.get(self.resolve(name, argument="group_by"))
+        if isinstance(fact, Categories):
+            return fact.values
+        readings = self.column(name, argument="group_by")
+        if len(readings) == 1 and readings[0].kind is Kind.BOOLEAN:
+            return (False, True)
+        return None
+
+    def column_of_keys(self, name: str, keys: Sequence[Key]) -> Column:
+        """The reading of a column that these keys fit; InvalidParameter where there is none."""
+        kinds = key_kinds(keys)
+        readings = self.column(name, argument="group_by")
+        for column in readings:
+            if column.kind in kinds:
+                return column
+        hint = ""
+        if readings[0].kind is Kind.TIMESTAMP:
+            hint = "s: group by the day, CAST(... AS DATE), or by another part such as MONTH(...)"
+        raise InvalidParameter(
+            "keys",
+            list(keys)[:3],
+            expected=f"keys of the type of {name!r}, which holds {readings[0].kind.value}{hint}",
+        )
 
     def with_derived(self, name: str, expression: Expression, *, identifier: str) -> TableSchema:
         """The scope after `derive(name=expression)`."""

@@ -59,7 +59,7 @@ from unacorda.query.expressions.parse import parse
 from unacorda.query.expressions.reader import given
 from unacorda.query.plan.query import Query
 from unacorda.query.results.release import Release
-from unacorda.query.schema.facts import Categories
+from unacorda.query.schema.table import Categories
 from unacorda.query.sql.from_clause import Offered, Source, only_where, placed, plain, written
 
 

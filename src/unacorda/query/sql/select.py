@@ -24,8 +24,8 @@ from unacorda.query.expressions import errors
 from unacorda.query.expressions.language import Literal, Name, Node, names, text_of
 from unacorda.query.expressions.reader import Reader, bare, given, refuse_lost, statement
 from unacorda.query.noise.selection import GivenKeys
-from unacorda.query.plan.groups import without_tables
 from unacorda.query.plan.query import Query, answer_columns
+from unacorda.query.schema.sources import without_tables
 from unacorda.query.sql.from_clause import (
     Start,
     bounds_hint,
@@ -564,6 +564,8 @@ def _check_names(select: Select) -> None:
 
 def _keys(select: Select, keys: Any) -> GivenKeys:
     """The keys by the names of the columns; tables are read by the names in the SELECT."""
+    if keys is None:
+        return None
     scope, columns = select.rows.scope, dict(zip(select.shown, select.groups, strict=True))
     if not isinstance(keys, Mapping):
         listed: GivenKeys = without_tables(scope, columns, keys)

@@ -1,4 +1,4 @@
-"""Public facts about columns, lists of dates as keys, and the public keys of groups."""
+"""Public keys of groups: lists of values, dates and tuples, and keys that are written as text."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -6,20 +6,17 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
-import math
+import re
 import unicodedata
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Literal
 
 from unacorda import checks
-from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.query.expressions.language import Kind, encodable
-from unacorda.query.expressions.ranges import LARGEST, SMALLEST
 
 Key = str | int | bool | dt.date | None
 """A value that a group may have; None stands for rows where the column is NULL."""
@@ -27,149 +24,8 @@ Key = str | int | bool | dt.date | None
 MOST_KEYS = 1_000_000
 """In one question, all combinations counted."""
 
-_FARTHEST = max(Fraction(LARGEST), Fraction(10**100))
-_NEAREST = min(Fraction(SMALLEST), Fraction(1, 10**100))
 _PAST_EXACT = 2**53  # doubles tell all smaller whole numbers apart
-
-
-@dataclass(frozen=True, slots=True, init=False)
-class Bounds:
-    """A column of numbers and the range to which its values are clamped.
-
-    Take the numbers from the questionnaire, from physics or from regulations. They must not be read
-    from the data.
-
-    Parameters
-    ----------
-    lower, upper
-        Public numbers in the column's unit, lower < upper, of a size up to 1e100.
-
-    Raises
-    ------
-    InvalidParameter
-        For numbers that are not such a range.
-
-    Examples
-    --------
-    >>> Bounds(0, 120)
-    Bounds(lower=0.0, upper=120.0)
-    """
-
-    tag: ClassVar[str] = "bounds"
-
-    lower: float
-    upper: float
-
-    def __init__(self, lower: Number, upper: Number) -> None:
-        low, high = interval(lower, upper)
-        object.__setattr__(self, "lower", float(low))
-        object.__setattr__(self, "upper", float(high))
-
-
-@dataclass(frozen=True, slots=True, init=False)
-class Categories:
-    """A column with a public list of values; `group_by` then needs no `keys`.
-
-    Parameters
-    ----------
-    values
-        At most 1,000,000 values, each once: text, whole numbers, booleans or dates, all of one
-        type; None for NULL. They must be public, not read from the data.
-
-    Raises
-    ------
-    InvalidParameter
-        For an empty list, values of two types, a repeated value, and numbers that are not whole.
-
-    Examples
-    --------
-    >>> Categories(["A", "B"]).values
-    ('A', 'B')
-    """
-
-    tag: ClassVar[str] = "categories"
-
-    values: tuple[Key, ...]
-
-    def __init__(self, values: Iterable[Key]) -> None:
-        object.__setattr__(self, "values", check_keys("values", values))
-
-
-@dataclass(frozen=True, slots=True, init=False)
-class Dates:
-    """A column of dates (in text: YYYY-MM-DD).
-
-    The range determines the dates of a synthetic table. Answers to other questions are about all
-    dates.
-
-    Parameters
-    ----------
-    first, last
-        The ends of a public range, as dates or as text, first < last; or neither.
-
-    Raises
-    ------
-    InvalidParameter
-        For a value that is not a date, for one end without the other, and for an empty range.
-
-    Examples
-    --------
-    >>> Dates("2024-01-01", "2024-12-31").last
-    datetime.date(2024, 12, 31)
-    """
-
-    tag: ClassVar[str] = "dates"
-
-    first: dt.date | None
-    last: dt.date | None
-
-    def __init__(
-        self, first: str | dt.date | None = None, last: str | dt.date | None = None
-    ) -> None:
-        start = None if first is None else _date("first", first)
-        end = None if last is None else _date("last", last)
-        alone = (start is None) != (end is None)
-        missing = "first" if start is None else "last"
-        checks.demand(not alone, missing, None, expected="both a first and a last date, or neither")
-        if start is not None and end is not None:
-            checks.demand(start < end, "last", last, expected=f"a date after {start}")
-        object.__setattr__(self, "first", start)
-        object.__setattr__(self, "last", end)
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A column of text, even where its values look like numbers.
-
-    Examples
-    --------
-    >>> columns = {"zip_code": Text()}
-    >>> columns["zip_code"]
-    Text()
-    """
-
-    tag: ClassVar[str] = "text"
-
-
-Fact = Bounds | Categories | Dates | Text
-"""What may be declared of a column, each kind fixing its type."""
-
-
-def interval(lower: Number, upper: Number) -> tuple[Fraction, Fraction]:
-    """Check the two ends of a public range and return them exactly.
-
-    Raises InvalidParameter for NaN, infinity, lower >= upper, ends beyond the range of numbers, and
-    ends that are equal in float64, the type of the values.
-    """
-    low, high = checks.exact("lower", lower), checks.exact("upper", upper)
-    checks.demand(low < high, "lower", lower, expected=f"a number below upper={upper!r}")
-    fits = max(abs(low), abs(high)) <= _FARTHEST and high - low >= _NEAREST
-    checks.demand(
-        fits, "upper", upper, expected="bounds within 1e100 that are at least 1e-100 apart"
-    )
-    expected = "a float64 above that of the lower bound"
-    checks.demand(float(low) != float(high), "upper", upper, expected=expected)
-    return low, high
+_WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")
 
 
 def check_keys(argument: str, values: Iterable[Key]) -> tuple[Key, ...]:
@@ -277,7 +133,7 @@ def dates(
     >>> [str(day) for day in dates("2024-01-15", "2024-03-01", every="month")]
     ['2024-01-01', '2024-02-01', '2024-03-01']
     """
-    start, end = _date("first", first), _date("last", last)
+    start, end = date_of("first", first), date_of("last", last)
     checks.demand(start <= end, "last", last, expected=f"a date from {start} on")
     if every in _MONTHS:
         step = _MONTHS[every]
@@ -296,7 +152,8 @@ def _month(day: dt.date) -> int:
     return day.year * 12 + day.month - 1
 
 
-def _date(argument: str, value: object) -> dt.date:
+def date_of(argument: str, value: object) -> dt.date:
+    """A date, or its text YYYY-MM-DD, as a date."""
     if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
         return value
     try:
@@ -323,7 +180,8 @@ def tuples_of(columns: Sequence[str], keys: Any) -> tuple[tuple[Key, ...], ...]:
         tuple(key) if isinstance(key, tuple | list) else None
         for key in itertools.islice(keys, MOST_KEYS + 1)
     ]
-    check_few([rows])
+    few = len(rows) <= MOST_KEYS
+    checks.demand(few, "keys", "a longer list", expected=f"at most {MOST_KEYS:,} tuples")
     fits = rows and all(row is not None and len(row) == len(columns) for row in rows)
     checks.demand(fits, "keys", keys, expected=expected)
     names = [f"keys[{name!r}]" for name in columns]
@@ -336,7 +194,50 @@ def tuples_of(columns: Sequence[str], keys: Any) -> tuple[tuple[Key, ...], ...]:
     return tuple(whole)
 
 
-def check_few(lists: Sequence[Sequence[object]]) -> None:
-    """Raise InvalidParameter if there are too many combinations."""
-    cells = math.prod(map(len, lists))
-    checks.demand(cells <= MOST_KEYS, "keys", f"{cells:,} keys", expected=f"at most {MOST_KEYS:,}")
+_TRUTHS = {"true": True, "false": False}
+
+
+def _integer(key: str) -> int:
+    if not _WHOLE.fullmatch(key) or len(key) > 20:
+        raise ValueError(key)
+    return int(key)
+
+
+_READERS: Mapping[Kind, tuple[Callable[[str], Key], str]] = {
+    Kind.DATE: (dt.date.fromisoformat, "dates, as YYYY-MM-DD"),
+    Kind.BOOLEAN: (lambda key: _TRUTHS[key.lower()], "true or false"),
+    Kind.INTEGER: (_integer, "whole numbers, since the column holds numbers"),
+    Kind.TEXT: (str, "text"),
+}
+
+
+def typed_keys(argument: str, written: Sequence[str], kinds: set[Kind]) -> list[Key]:
+    """Keys that are written as text, as values of a column that may be read as these kinds.
+
+    A column of whole numbers, dates, booleans or text takes keys of that kind. One of text that is
+    not declared takes whole numbers where every key is one (01 is not), booleans where every key is
+    true or false, and text otherwise. Raises InvalidParameter, naming `argument`, for a key that
+    does not fit.
+
+    >>> typed_keys("keys", ["2024-01-31"], {Kind.DATE})
+    [datetime.date(2024, 1, 31)]
+    """
+    kind = Kind.TEXT
+    if kinds == {Kind.DATE}:
+        kind = Kind.DATE
+    elif kinds == {Kind.BOOLEAN} or (
+        Kind.BOOLEAN in kinds and {key.lower() for key in written} <= _TRUTHS.keys()
+    ):
+        kind = Kind.BOOLEAN
+    elif any(one.numeric for one in kinds):
+        whole = all(_WHOLE.fullmatch(key) for key in written)
+        if whole or all(one.numeric for one in kinds):  # in the latter the first is at fault
+            kind = Kind.INTEGER
+    read, expected = _READERS[kind]
+    found: list[Key] = []
+    for key in written:
+        with suppress(ValueError, KeyError):
+            found.append(read(key))
+            continue
+        raise InvalidParameter(argument, key, expected=expected)
+    return found
