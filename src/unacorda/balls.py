@@ -1,0 +1,89 @@
+"""Numbers as balls that hold the true one, and floats rounded outward from them.
+
+A ball is a number of many digits with a radius. Every operation gives a ball that holds the exact
+result for all numbers in its operands, so that a bound follows from any formula as it is written;
+precision decides how wide a ball is, never whether it is right. So a comparison is true only if it
+is for certain, and `a < b` and `a >= b` may both be false. A ball of which nothing is known, such
+as the logarithm of one that holds 0, is NaN; its bounds are infinity above and 0 below.
+
+Source: Johansson 2017, Arb: efficient arbitrary-precision midpoint-radius interval arithmetic.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Final, TypeAlias
+
+from flint import arb, ctx, fmpq
+
+Ball: TypeAlias = arb
+
+BITS: Final = 256
+"""Binary digits that balls have at least."""
+
+_ONE_AT_A_TIME = threading.RLock()
+
+
+def ball(value: float | Fraction) -> Ball:
+    """The ball of a number; a float is the number it holds.
+
+    Balls have one precision for the process. If another library has lowered it, it is raised again.
+
+    >>> float_up(ball(Fraction(1, 3)) * 3)
+    1.0000000000000002
+    >>> float_down(ball(2).sqrt())
+    1.414213562373095
+    """
+    ctx.prec = max(ctx.prec, BITS)
+    if isinstance(value, Fraction):
+        return arb(fmpq(value.numerator, value.denominator))
+    return arb(value) if isinstance(value, int) else arb(float(value))
+
+
+@contextlib.contextmanager
+def precision(bits: int) -> Iterator[None]:
+    """Balls of at least so many binary digits, for one thread at a time.
+
+    >>> with precision(1000):
+    ...     float(ball(Fraction(1, 3)).rad()) < 1e-300
+    True
+    """
+    with _ONE_AT_A_TIME:
+        before = max(ctx.prec, BITS)
+        ctx.prec = max(before, bits)
+        try:
+            yield
+        finally:
+            ctx.prec = before
+
+
+def float_up(value: Ball) -> float:
+    """A float that is not below any number in the ball; infinity if nothing is known of it.
+
+    >>> float_up(ball(Fraction(1, 10)))  # 0.1 is a little more than a tenth
+    0.1
+    """
+    top = value.upper()
+    nearest = float(top) + 0.0  # never -0.0
+    if math.isnan(nearest):
+        return math.inf
+    return nearest if arb(nearest) >= top else math.nextafter(nearest, math.inf)
+
+
+def float_down(value: Ball) -> float:
+    """A float, 0 or above, that is not above any number in the ball, unless that is below 0.
+
+    >>> float_down(ball(Fraction(1, 10)))
+    0.09999999999999999
+    """
+    least = value.lower()
+    if not least > 0:
+        return 0.0
+    nearest = float(least)
+    return nearest if arb(nearest) <= least else math.nextafter(nearest, 0.0)

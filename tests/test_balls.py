@@ -1,0 +1,89 @@
+"""Balls hold the exact number, and floats are rounded outward from them."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+import threading
+from fractions import Fraction
+
+import pytest
+from flint import arb, ctx
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unacorda.balls import BITS, ball, float_down, float_up, precision
+
+
+@given(st.fractions(min_value=0))
+def test_floats_enclose_a_fraction(value: Fraction) -> None:
+    low, high = float_down(ball(value)), float_up(ball(value))
+    assert Fraction(low) <= value
+    assert high == math.inf or value <= Fraction(high)
+    assert high <= math.nextafter(math.nextafter(low, math.inf), math.inf)
+
+
+@given(st.fractions(min_value=0))
+def test_a_tenfold_sum_encloses_the_product(value: Fraction) -> None:
+    summed = sum([ball(value)] * 10, ball(0))
+    assert Fraction(float_down(summed)) <= 10 * value
+    assert float_up(summed) == math.inf or 10 * value <= Fraction(float_up(summed))
+
+
+@given(st.floats(min_value=0, allow_nan=False, allow_infinity=False))
+def test_a_float_is_itself(value: float) -> None:
+    assert float_up(ball(value)) == float_down(ball(value)) == value
+    assert math.copysign(1, float_up(-ball(0.0))) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high"),
+    [
+        (arb(10) ** 400, 1.7976931348623157e308, math.inf),
+        (arb(10) ** -400, 0.0, 5e-324),
+        (-(arb(10) ** -400), 0.0, 0.0),
+        (arb(0).log(), 0.0, math.inf),
+        (arb.nan(), 0.0, math.inf),
+        (arb(-1).sqrt(), 0.0, math.inf),
+        (arb(0, 1).log(), 0.0, math.inf),
+        (arb(math.inf), math.inf, math.inf),
+    ],
+)
+def test_ends(value: arb, low: float, high: float) -> None:
+    assert float_up(value) == high
+    assert float_down(value) <= low
+
+
+def test_lowered_precision_is_raised_and_bounds_hold_meanwhile() -> None:
+    third = Fraction(1, 3)
+    before = ctx.prec
+    try:
+        ctx.prec = 20
+        rough = arb(1) / 3
+        assert Fraction(float_down(rough)) <= third <= Fraction(float_up(rough))
+        assert float(ball(third).rad()) < 2.0**-250
+        with precision(1000):
+            assert float(ball(third).rad()) < 2.0**-990
+            with precision(50):
+                assert ctx.prec == 1000
+        assert ctx.prec == BITS
+    finally:
+        ctx.prec = before
+
+
+def test_threads_with_many_digits_do_not_disturb_each_other() -> None:
+    radii: list[float] = []
+
+    def work(bits: int) -> None:
+        for _ in range(200):
+            with precision(bits):
+                radii.append(math.log2(float(ball(Fraction(1, 3)).exp().rad())) + bits)
+
+    threads = [threading.Thread(target=work, args=(bits,)) for bits in (300, 400, 900)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(radii) == 600
+    assert max(radii) < 4
