@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks, elements
-from unacorda.bits import RandomBits, SecureBits
+from unacorda.bits import RandomBits, source_of
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise import discrete, error_bounds, rounding
@@ -30,7 +30,6 @@ from unacorda.privacy import events
 from unacorda.privacy.events.fields import keep
 from unacorda.privacy.guarantees import ZCDP, PureDP
 
-_SECURE = SecureBits()
 _RANGE = {"least": -(1 << 62), "most": 1 << 62}
 
 
@@ -56,7 +55,7 @@ class IntegerNoise(ABC):
         InvalidParameter
             For a dtype that is not integer.
         """
-        noise = partial(self._noise, bits=bits or _SECURE)
+        noise = partial(self._noise, bits=source_of(bits))
         return self._kept(rounding.add_integers(x, noise))
 
     def release_exact(self, values: Sequence[int], *, bits: RandomBits | None = None) -> list[int]:
@@ -75,7 +74,7 @@ class IntegerNoise(ABC):
             Noisy integers, clamped where bounds are given.
         """
         exact = elements.wholes(values)
-        noise = self._noise(len(exact), bits=bits or _SECURE)
+        noise = self._noise(len(exact), bits=source_of(bits))
         return list(map(self._kept, map(operator.add, exact, noise.tolist())))
 
     @abstractmethod

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks
-from unacorda.bits import RandomBits, SecureBits
+from unacorda.bits import RandomBits, source_of
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise import error_bounds, rounding
@@ -30,8 +30,6 @@ from unacorda.mechanisms.parameters import (
 from unacorda.privacy import events
 from unacorda.privacy.events.fields import keep
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
-
-_SECURE = SecureBits()
 
 
 class GridNoise(ABC):
@@ -81,21 +79,21 @@ class GridNoise(ABC):
         """
         ratio, draw = self._law()
         return rounding.released(
-            x, grid=self.grid_log2, ratio=ratio, bits=bits or _SECURE, draw=draw
+            x, grid=self.grid_log2, ratio=ratio, bits=source_of(bits), draw=draw
         )
 
     def release_exact(
         self, values: Sequence[int], *, unit_log2: int, bits: RandomBits | None = None
     ) -> list[Fraction]:
         """Release noisy values of exact integers of any size, each meaning value 2^unit_log2."""
-        steps = self._steps(values, unit_log2, bits or _SECURE)
+        steps = self._steps(values, unit_log2, source_of(bits))
         return rounding.fraction_multiples(steps, self.grid_log2)
 
     def release_doubles(
         self, values: Sequence[int], *, unit_log2: int, bits: RandomBits | None = None
     ) -> NDArray[np.float64]:
         """Release what `release_exact` does, each number rounded once to the nearest float64."""
-        steps = self._steps(values, unit_log2, bits or _SECURE)
+        steps = self._steps(values, unit_log2, source_of(bits))
         return rounding.float_multiples(steps, self.grid_log2)
 
     def _steps(self, values: Sequence[int], unit_log2: int, bits: RandomBits) -> list[int]:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks, elements
-from unacorda.bits import RandomBits, SecureBits
+from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.additive.real import mu_squared
 from unacorda.mechanisms.correlated.grid import Grid, grid_for, halves
@@ -35,7 +35,6 @@ Attributes: TypeAlias = tuple[int, ...]
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
 
-_SECURE = SecureBits()
 _LARGEST_TABLE: Final = 1 << 22
 _MOST_ATTRIBUTES_OF_ONE: Final = 16
 _FINER: Final = 24  # whole numbers count as so many binary places, which makes room for the grid
@@ -207,7 +206,7 @@ class Marginals:
             For another shape or dtype.
         """
         array = self._records(records)
-        source = bits or _SECURE
+        source = source_of(bits)
         measured = {s: self._measured(array, s, source) for s in self.interactions}
         tables = {}
         for query in self.queries:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks
-from unacorda.bits import RandomBits, SecureBits
+from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.correlated.grid import LARGEST_ROW, Grid, grid_for, halves, numbers_of
 from unacorda.mechanisms.correlated.strategies import cell_covariance, svd_bound
@@ -30,7 +30,6 @@ from unacorda.privacy.rounding import root_down
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
 
-_SECURE = SecureBits()
 _GRID_REACH = 900
 _U = Fraction(1, 1 << 53)
 
@@ -187,7 +186,7 @@ class MatrixMechanism:
             raise InvalidParameter("x", array.shape, expected=f"the shape ({self.workload.cells},)")
         grid = self.grid
         high, low = (self._numbers @ half for half in halves(grid.steps(array)))
-        noisy = grid.release(high, low, scale_log2=self._scale_log2, bits=bits or _SECURE)
+        noisy = grid.release(high, low, scale_log2=self._scale_log2, bits=source_of(bits))
         estimate: Floats = self._covariance @ (self.strategy.T @ noisy)
         return estimate
 

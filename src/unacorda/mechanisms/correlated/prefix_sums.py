@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks
-from unacorda.bits import RandomBits, SecureBits
+from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter, StreamStopped
 from unacorda.mechanisms.correlated.grid import Grid, grid_for, halves, numbers_of
 from unacorda.mechanisms.parameters import Real, positive, quotient, whole
@@ -30,7 +30,6 @@ from unacorda.privacy.events.fields import keep
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
 
-_SECURE = SecureBits()
 _LARGEST_STEPS: Final = 1 << 40
 _LARGEST_DIMENSION: Final = 1 << 30
 _GRID_REACH: Final = 900
@@ -113,7 +112,7 @@ class PrefixSums(ABC):
         bits
             By default a secure source.
         """
-        return PrefixStream(self, self._counter(bits or _SECURE))
+        return PrefixStream(self, self._counter(source_of(bits)))
 
     def release(self, values: ArrayLike, *, bits: RandomBits | None = None) -> Floats:
         """Release all noisy prefix sums of a stream together, with the distribution of `start`.
@@ -143,7 +142,7 @@ class PrefixSums(ABC):
         if array.ndim == 0 or array.shape[1:] != inner or array.shape[0] > self.steps:
             raise InvalidParameter("values", array.shape, expected=f"the shape of {expected}")
         steps = self.grid.steps(array.reshape(array.shape[0], self.dimension))
-        return self._sums(steps, bits or _SECURE).reshape(array.shape)
+        return self._sums(steps, source_of(bits)).reshape(array.shape)
 
     def _first(self, steps: int | None) -> int:
         """How many prefix sums are meant, by default all; InvalidParameter beyond them."""

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks
-from unacorda.bits import RandomBits, SecureBits
+from unacorda.bits import RandomBits, source_of
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.additive.integer import DiscreteLaplace
@@ -40,7 +40,6 @@ from unacorda.privacy.neighbors import AddRemove, Neighbors, check_added_or_repl
 
 Real: TypeAlias = float | Fraction
 
-_SECURE = SecureBits()
 _MOST_NOISE: Final = 1 << 40  # in steps
 STEPS: Final = 1 << 20
 """A level is so many of the units in which the totals clipped at it are added."""
@@ -65,7 +64,7 @@ class ClippedSum:
 
     Examples
     --------
-    >>> from unacorda.bits import SeededBits
+    >>> from unacorda.bits import SeededBits, source_of
     >>> from unacorda.mechanisms.data_dependent.removal import geometric_grid
     >>> total = FoundClipping(epsilon=1, levels=geometric_grid(1, 10**9, ratio=1.2))
     >>> released = total.release(range(2000), bits=SeededBits(1))
@@ -110,7 +109,7 @@ class FoundClipping(PureCalibrated):
 
     Examples
     --------
-    >>> from unacorda.bits import SeededBits
+    >>> from unacorda.bits import SeededBits, source_of
     >>> from unacorda.mechanisms.data_dependent.removal import geometric_grid
     >>> total = FoundClipping(epsilon=1, levels=geometric_grid(1, 10**9, ratio=1.2))
     >>> total.target, total.event
@@ -177,7 +176,7 @@ class FoundClipping(PureCalibrated):
         InvalidParameter
             For another shape or dtype.
         """
-        totals, source = clamped(values, lower=0.0, upper=None), bits or _SECURE
+        totals, source = clamped(values, lower=0.0, upper=None), source_of(bits)
         above = people_above(totals, self._points)
         index = self._search.choose(above, target=self.target, bits=source)
         level, noise = self._points[index], self._noise

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks
-from unacorda.bits import RandomBits, SecureBits
+from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.data_dependent.statistics.base import AnswerGrid, Invertible, Runs
 from unacorda.mechanisms.data_dependent.statistics.counts import Category, Mode
@@ -49,7 +49,6 @@ from unacorda.privacy.neighbors import AddRemove, Neighbors, check_added_or_repl
 
 Selection: TypeAlias = Literal["exponential", "permute and flip"]
 
-_SECURE = SecureBits()
 _SELECTIONS: Final = ("exponential", "permute and flip")
 _UNSEEN: Final = 45  # a little above 64 ln 2: losses end where all together weigh 2^-64 of the best
 _UNLIKELY: Final = Fraction(1, 1 << 64)
@@ -89,7 +88,7 @@ class InverseSensitivity(RangeCalibrated):
 
     Examples
     --------
-    >>> from unacorda.bits import SeededBits
+    >>> from unacorda.bits import SeededBits, source_of
     >>> from unacorda.mechanisms.data_dependent import Median
     >>> median = InverseSensitivity(epsilon=1, statistic=Median(lower=0, upper=120), grid_log2=0)
     >>> median.event
@@ -232,7 +231,7 @@ class InverseSensitivity(RangeCalibrated):
             For another shape or dtype.
         """
         runs = self.losses(values)
-        step = self._choose(-runs.losses, runs.starts, runs.counts, bits or _SECURE)
+        step = self._choose(-runs.losses, runs.starts, runs.counts, source_of(bits))
         if isinstance(self.statistic, Mode):
             return self.statistic.categories[step]
         return self._grid().point(step)
@@ -275,7 +274,7 @@ class InverseSensitivity(RangeCalibrated):
             edges, scores.size, first=grid.first, last=grid.last, grid_log2=grid.log2
         )
         kept = counts > 0
-        step = self._choose(scores[kept], starts[kept], counts[kept], bits or _SECURE)
+        step = self._choose(scores[kept], starts[kept], counts[kept], source_of(bits))
         return grid.point(step)
 
     def _choose(

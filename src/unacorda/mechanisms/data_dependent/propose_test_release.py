@@ -26,7 +26,7 @@ from typing import Final, TypeAlias, cast
 from numpy.typing import ArrayLike
 
 from unacorda import checks
-from unacorda.bits import RandomBits, SecureBits
+from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.data_dependent.standard_noise import (
     StandardLaplace,
@@ -43,7 +43,6 @@ from unacorda.privacy import events
 from unacorda.privacy.events.fields import keep
 from unacorda.privacy.neighbors import AddRemove, Neighbors, check_added_or_replaced
 
-_SECURE = SecureBits()
 _BITS: Final = 128
 _GRID_BITS: Final = 20
 _GRID_REACH: Final = 1000
@@ -81,7 +80,7 @@ class ProposeTestRelease(ApproxCalibrated):
 
     Examples
     --------
-    >>> from unacorda.bits import SeededBits
+    >>> from unacorda.bits import SeededBits, source_of
     >>> from unacorda.mechanisms.data_dependent import Median
     >>> ages = ProposeTestRelease(
     ...     statistic=Median(lower=0, upper=120), proposed=1, epsilon=1, delta=1e-6
@@ -210,7 +209,7 @@ class ProposeTestRelease(ApproxCalibrated):
         """
         answer = exact_number(value, nan=Fraction(0))
         away = exact_number(distance, nan=Fraction(0))
-        chances, source = self._chances(), bits or _SECURE
+        chances, source = self._chances(), source_of(bits)
         place = max(math.floor(min(away, Fraction(len(chances)))), 0)
         chance = chances[place] if place < len(chances) else 1 << _BITS
         # All bits are drawn, and the sum is made, also where nothing is released.

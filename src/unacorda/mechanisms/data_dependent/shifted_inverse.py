@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks, elements
-from unacorda.bits import RandomBits, SecureBits
+from unacorda.bits import RandomBits, source_of
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
@@ -53,7 +53,6 @@ from unacorda.privacy.neighbors import AddRemove, Neighbors, check_added_or_repl
 Real: TypeAlias = float | Fraction
 Method: TypeAlias = Literal["ascending", "tolerant search"]
 
-_SECURE = SecureBits()
 _LARGEST_LOSS: Final = 1 << 50
 _LEAST_EPSILON: Final = Fraction(1, 1 << 32)
 
@@ -79,7 +78,7 @@ class Underestimate:
 
     Examples
     --------
-    >>> from unacorda.bits import SeededBits
+    >>> from unacorda.bits import SeededBits, source_of
     >>> from unacorda.mechanisms.data_dependent import Sum
     >>> from unacorda.mechanisms.data_dependent.removal import geometric_grid
     >>> total = ShiftedInverse(
@@ -150,7 +149,7 @@ class ShiftedInverse(PureCalibrated):
 
     Examples
     --------
-    >>> from unacorda.bits import SeededBits
+    >>> from unacorda.bits import SeededBits, source_of
     >>> from unacorda.mechanisms.data_dependent.removal import geometric_grid
     >>> from unacorda.mechanisms.data_dependent import Sum
     >>> total = ShiftedInverse(
@@ -246,7 +245,7 @@ class ShiftedInverse(PureCalibrated):
         expected = f"{len(self.grid)} integers, one for each point of the grid"
         array = elements.integers("losses", losses, dimensions=1, expected=expected)
         checks.demand(array.shape == (len(self.grid),), "losses", array.shape, expected=expected)
-        index = self._solver.choose(_falling(array), target=self.target, bits=bits or _SECURE)
+        index = self._solver.choose(_falling(array), target=self.target, bits=source_of(bits))
         return Underestimate(
             value=float(self._points[index]),
             index=index,

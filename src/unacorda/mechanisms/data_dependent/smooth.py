@@ -25,7 +25,7 @@ from typing import Any, Final, Literal, Self, TypeAlias, TypedDict, cast, get_ar
 from numpy.typing import ArrayLike
 
 from unacorda import checks
-from unacorda.bits import RandomBits, SecureBits
+from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.data_dependent.sensitivities import smooth_sensitivity
 from unacorda.mechanisms.data_dependent.standard_noise import (
@@ -51,7 +51,6 @@ from unacorda.privacy.neighbors import AddRemove, Neighbors, check_added_or_repl
 ROUNDING: Final = Fraction(1, 1 << 30)
 """By how much, relative, a smooth bound may be rounded up: the noise makes up for it."""
 
-_SECURE = SecureBits()
 _GRID_BITS = 50  # the default grid divides the interval of the statistic about so many times
 _GRID_REACH: Final = 1000
 _LARGEST: Final = Fraction(2) ** 1000
@@ -117,7 +116,7 @@ class SmoothSensitivity(PureCalibrated):
 
     Examples
     --------
-    >>> from unacorda.bits import SeededBits
+    >>> from unacorda.bits import SeededBits, source_of
     >>> from unacorda.mechanisms.data_dependent import Median
     >>> ages = SmoothSensitivity(statistic=Median(lower=0, upper=120), epsilon=1)
     >>> ages.event, ages.smoothness
@@ -246,7 +245,7 @@ class SmoothSensitivity(PureCalibrated):
             bound = 2 * _LARGEST
         step = rounded_sum(
             answer,
-            self._draw(bits or _SECURE),
+            self._draw(source_of(bits)),
             scale=checks.exact("scale", self.noise_scale) * bound,
             grid_log2=self.grid_log2,
         )

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from unacorda import checks, elements
-from unacorda.bits import RandomBits, SecureBits
+from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.local.reports import WHOLE, below, exp_down, keep_epsilon, pair_event, weak
 from unacorda.mechanisms.noise import discrete
@@ -30,7 +30,6 @@ from unacorda.privacy import events
 from unacorda.privacy.events import fields
 from unacorda.privacy.events.fields import Real
 
-_SECURE = SecureBits()
 _AXES: Final = (1, 2, 4, 8, 16, 32)
 _WORTH: Final = 0.97
 """More axes are drawn only where fewer reach less than this share of the signal."""
@@ -75,7 +74,7 @@ class Directions(PureCalibrated):
     >>> mechanism = Directions(epsilon=4.0, size=3)
     >>> mechanism.axes, mechanism.nearest
     (16, 4)
-    >>> from unacorda.bits import SeededBits
+    >>> from unacorda.bits import SeededBits, source_of
     >>> mechanism.release([[0.6, 0.0, 0.8]] * 5, bits=SeededBits(1)).shape
     (5, 3)
     """
@@ -145,7 +144,7 @@ class Directions(PureCalibrated):
         if array.ndim == 0 or array.shape[-1] != self.size:
             raise InvalidParameter("x", array.shape, expected=f"vectors of {self.size} numbers")
         rows = array.reshape(-1, self.size)
-        reports, source = np.empty_like(rows), bits or _SECURE
+        reports, source = np.empty_like(rows), source_of(bits)
         step = max(1, _ENTRIES // (self.size * self.axes))
         for start in range(0, len(rows), step):
             part = slice(start, start + step)

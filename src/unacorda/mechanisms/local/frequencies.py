@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks
-from unacorda.bits import RandomBits, SecureBits
+from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.local.reports import (
     MOST_CATEGORIES,
@@ -35,8 +35,6 @@ from unacorda.privacy import events
 from unacorda.privacy.estimates import Estimate
 from unacorda.privacy.events import fields
 from unacorda.privacy.events.fields import Real
-
-_SECURE = SecureBits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -203,7 +201,7 @@ class FrequencyOracle(PureCalibrated, ABC):
             For a dtype that is not integer.
         """
         truths, shape = checked_indices(values, categories=self.categories)
-        reports = self._randomize(truths, bits or _SECURE)
+        reports = self._randomize(truths, source_of(bits))
         if reports.ndim > 1:
             return reports.reshape(*(shape or ()), reports.shape[1])
         return shaped(reports, shape)

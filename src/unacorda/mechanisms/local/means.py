@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks
-from unacorda.bits import RandomBits, SecureBits
+from unacorda.bits import RandomBits, source_of
 from unacorda.mechanisms.local.reports import (
     WHOLE,
     ValueBounds,
@@ -44,7 +44,6 @@ from unacorda.privacy.events.fields import Real
 STEPS: Final = 1 << 30
 """Between how many places, equally far apart, values are rounded."""
 
-_SECURE = SecureBits()
 
 Places = NDArray[np.int64]
 
@@ -102,7 +101,7 @@ class MeanOracle(PureCalibrated, ABC):
             For another dtype.
         """
         places, shape = grid_places(x, ends=self._ends, last=STEPS)
-        return shaped(self._randomize(places, bits or _SECURE), shape)
+        return shaped(self._randomize(places, source_of(bits)), shape)
 
     def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
         """The decoded report, a float64 or an array; each is an unbiased estimate."""

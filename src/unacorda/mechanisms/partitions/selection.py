@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks, elements
-from unacorda.bits import RandomBits, SecureBits
+from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise.continuous import CHUNK
 from unacorda.mechanisms.noise.refinement import exp_bounds
@@ -34,7 +34,6 @@ Key = TypeVar("Key", bound=Hashable)
 
 _END = 1 << 53  # counts above it count as it: one unit still moves them by no more than before
 
-_SECURE = SecureBits()
 _BITS: Final = 128
 _ONE: Final = 1 << _BITS
 _PLACES: Final = 256
@@ -91,7 +90,7 @@ class PartitionSelection(ApproxCalibrated):
 
     Examples
     --------
-    >>> from unacorda.bits import SeededBits
+    >>> from unacorda.bits import SeededBits, source_of
     >>> rule = PartitionSelection(epsilon=1.0, delta=1e-5)
     >>> rule.release({"flu": 812, "cold": 97, "kuru": 1}, bits=SeededBits(1))
     ['cold', 'flu']
@@ -191,7 +190,7 @@ class PartitionSelection(ApproxCalibrated):
         InvalidParameter
             For a dtype that is not integer.
         """
-        values, source = counted(counts), bits or _SECURE
+        values, source = counted(counts), source_of(bits)
         high, low = thresholds(*self._one_key())
         flat, sure = values.reshape(-1), len(high)
         kept = np.empty(flat.size, dtype=np.bool_)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks
-from unacorda.bits import RandomBits, SecureBits
+from unacorda.bits import RandomBits, source_of
 from unacorda.checks import Number
 from unacorda.mechanisms.noise import discrete, rounding
 from unacorda.mechanisms.noise.continuous import gaussian_chunk
@@ -44,7 +44,6 @@ from unacorda.privacy.rounding import root_down
 
 Integers = NDArray[np.int64]
 
-_SECURE = SecureBits()
 _MOST_KEYS: Final = 1000
 _END: Final = 1 << 53
 _LESS: Final = 1 - Fraction(1, 1 << 40)  # covers the rounding of the noise multiplier
@@ -103,7 +102,7 @@ class ThresholdedNoise(ABC):
         the array stay private. Raises InvalidParameter for a dtype that is not integer.
         """
         values = counted(counts)
-        noisy = self._noise(values.shape, bits or _SECURE)
+        noisy = self._noise(values.shape, source_of(bits))
         noisy += values
         kept = (values > 0) & (noisy >= self.threshold)
         noisy *= kept
@@ -146,7 +145,7 @@ class ThresholdedLaplace(ThresholdedNoise):
 
     Examples
     --------
-    >>> from unacorda.bits import SeededBits
+    >>> from unacorda.bits import SeededBits, source_of
     >>> counts = ThresholdedLaplace(scale=2, threshold=25)
     >>> counts.release({"flu": 812, "cold": 97, "kuru": 1}, bits=SeededBits(1))
     {'cold': 104, 'flu': 813}

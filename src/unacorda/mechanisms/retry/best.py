@@ -29,7 +29,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 from mpmath.libmp import from_rational, mpf_exp, mpf_log, mpf_mul, to_fixed
 
 from unacorda import checks
-from unacorda.bits import RandomBits, SecureBits
+from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise.refinement import LazyUniform
 from unacorda.mechanisms.parameters import Real, readable
@@ -48,7 +48,6 @@ _PIECE: Final = 32  # of a Poisson mean, so that e^mean stays small
 
 Candidate = TypeVar("Candidate")
 
-_SECURE = SecureBits()
 _MOST: Final = 1 << 20
 
 
@@ -57,7 +56,7 @@ def draw_tries(event: NegativeBinomialTries | PoissonTries, *, bits: RandomBits)
 
     Without a cap its time is proportional to K; with a cap it is not.
 
-    >>> from unacorda.bits import SeededBits
+    >>> from unacorda.bits import SeededBits, source_of
     >>> from unacorda.privacy.events import Pure
     >>> draw_tries(
     ...     NegativeBinomialTries(event=Pure(epsilon=1), shape=0, stop=1), bits=SeededBits(1)
@@ -215,7 +214,7 @@ class BestOf:
     Examples
     --------
     >>> from unacorda import events, mechanisms
-    >>> from unacorda.bits import SeededBits
+    >>> from unacorda.bits import SeededBits, source_of
     >>> accuracy = {"slow": 810, "fast": 640, "wild": 420}  # of 1000 people, so private
     >>> count = mechanisms.DiscreteLaplace(scale=10, l1_sensitivity=1)
     >>> def run(*, bits):
@@ -279,7 +278,7 @@ class BestOf:
         InvalidParameter
             For a result that is not such a pair.
         """
-        source = bits or _SECURE
+        source = source_of(bits)
         tries = draw_tries(self.event, bits=source)
         best: tuple[tuple[Candidate, Number] | None, Number] = (None, -math.inf)
         runs = self.event.most if self.pad and self.event.most is not None else tries

@@ -20,7 +20,7 @@ from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 from unacorda import checks
-from unacorda.bits import RandomBits, SecureBits
+from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise.refinement import exp_bounds
 from unacorda.mechanisms.parameters import Real, decimal_up, positive, readable, whole
@@ -39,7 +39,6 @@ from unacorda.privacy.guarantees import ApproxDP, PureDP
 
 Output = TypeVar("Output")
 
-_SECURE = SecureBits()
 _BITS: Final = 128
 _ONE: Final = 1 << _BITS
 _PLACES: Final = 256
@@ -134,7 +133,7 @@ class AbsorbFailure:
         object
             The output.
         """
-        output = run(bits=bits or _SECURE)
+        output = run(bits=source_of(bits))
         return fallback() if too_high(loss(output), checks.exact("limit", self.limit)) else output
 
 
@@ -280,7 +279,7 @@ class ConditionOnSuccess:
         object or None
             None if no round was accepted.
         """
-        source, chances = bits or _SECURE, self._chances
+        source, chances = source_of(bits), self._chances
         found: tuple[Output | None, bool] = (None, False)
         for _ in range(self.rounds):
             output = run(bits=source)

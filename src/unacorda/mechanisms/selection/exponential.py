@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks, elements
-from unacorda.bits import RandomBits, SecureBits
+from unacorda.bits import RandomBits, source_of
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise.refinement import LazyUniform, exp_bounds
@@ -54,7 +54,6 @@ from unacorda.mechanisms.selection.scores import (
 )
 from unacorda.privacy import events
 
-_SECURE = SecureBits()
 _CHUNK: Final = 1 << 16  # matrix entries computed at once
 _ROUNDING: Final = 2.0**-50  # see docs/proofs/noise.md, section 7
 _LONGEST: Final = 1 << 12  # candidates of a row from which the contest is quicker
@@ -131,7 +130,7 @@ class Exponential(RangeCalibrated):
         """
         row = score_rows(scores, dimensions=1)
         given = _weights(weights, row.shape[1])
-        return int(choose(row, given, factor=self.factor, bits=bits or _SECURE)[0])
+        return int(choose(row, given, factor=self.factor, bits=source_of(bits))[0])
 
     def release_rows(
         self,
@@ -161,7 +160,7 @@ class Exponential(RangeCalibrated):
         """
         matrix = score_rows(scores, dimensions=2)
         given = _weights(weights, matrix.shape[1])
-        return choose(matrix, given, factor=self.factor, bits=bits or _SECURE)
+        return choose(matrix, given, factor=self.factor, bits=source_of(bits))
 
     def log_probabilities(self, scores: ArrayLike, *, weights: ArrayLike | None = None) -> Floats:
         """Compute logarithms of the probabilities with which `release` chooses. NOT PRIVATE.
@@ -368,7 +367,7 @@ class PiecewiseConstantExponential(RangeCalibrated):
 
     Examples
     --------
-    >>> from unacorda.bits import SeededBits
+    >>> from unacorda.bits import SeededBits, source_of
     >>> median = PiecewiseConstantExponential(
     ...     epsilon=1, sensitivity=1, lower=0, upper=10, grid_log2=-3
     ... )
@@ -443,7 +442,7 @@ class PiecewiseConstantExponential(RangeCalibrated):
         row = one_row(scores)
         starts, counts = self._pieces(edges, row.size)
         factor = factor_of(self.epsilon, self.sensitivity, monotone=self.monotone)
-        source = bits or _SECURE
+        source = source_of(bits)
         piece = int(choose(row[None, :], counts, factor=factor, bits=source)[0])
         step = int(starts[piece]) + _evenly(int(counts[piece]), source)
         return float(np.ldexp(float(step), self.grid_log2))

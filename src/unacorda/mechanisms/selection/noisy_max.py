@@ -60,7 +60,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks
-from unacorda.bits import RandomBits, SecureBits
+from unacorda.bits import RandomBits, source_of
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise.rounding import float_multiples, grid_ratio
@@ -76,8 +76,6 @@ from unacorda.mechanisms.selection.scores import (
 )
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import ZCDP, PureDP
-
-_SECURE = SecureBits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +96,7 @@ class PermuteAndFlip(PureCalibrated):
 
     Examples
     --------
-    >>> from unacorda.bits import SeededBits
+    >>> from unacorda.bits import SeededBits, source_of
     >>> choice = PermuteAndFlip(epsilon=1, sensitivity=1)
     >>> choice.event
     Pure(epsilon=1)
@@ -140,7 +138,7 @@ class PermuteAndFlip(PureCalibrated):
         """
         row = one_row(scores)
         first = noisy_argmax(
-            row, factor=1 / self.scale, noise="exponential", count=1, bits=bits or _SECURE
+            row, factor=1 / self.scale, noise="exponential", count=1, bits=source_of(bits)
         )
         return first[0].index
 
@@ -190,7 +188,7 @@ class TopK(RangeCalibrated):
 
     Examples
     --------
-    >>> from unacorda.bits import SeededBits
+    >>> from unacorda.bits import SeededBits, source_of
     >>> best = TopK(epsilon=3, sensitivity=1, count=3)
     >>> best.event
     Repeated(event=Exponential(epsilon=Fraction(1, 1)), count=3)
@@ -288,7 +286,7 @@ class TopK(RangeCalibrated):
         """
         row, count = one_row(scores, least=self.count), self.count
         first = noisy_argmax(
-            row, factor=1 / self.scale, noise=self.noise, count=count, bits=bits or _SECURE
+            row, factor=1 / self.scale, noise=self.noise, count=count, bits=source_of(bits)
         )
         return np.array([entrant.index for entrant in first], dtype=np.int64)
 
@@ -315,7 +313,7 @@ class TopK(RangeCalibrated):
             raise InvalidParameter("noise", self.noise, expected="'exponential', for gaps")
         row, count, scale = one_row(scores, least=self.count + 1), self.count + 1, self.scale
         first = noisy_argmax(
-            row, factor=1 / scale, noise=self.noise, count=count, bits=bits or _SECURE
+            row, factor=1 / scale, noise=self.noise, count=count, bits=source_of(bits)
         )
         steps = [
             difference_in_steps(one, other, steps=scale / Fraction(2) ** self.grid_log2)

@@ -54,7 +54,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks
-from unacorda.bits import RandomBits, SecureBits
+from unacorda.bits import RandomBits, source_of
 from unacorda.checks import Number
 from unacorda.mechanisms.noise.error_bounds import confident
 from unacorda.mechanisms.partitions.selection import PartitionSelection
@@ -63,8 +63,6 @@ from unacorda.mechanisms.selection.scores import Real, check_selection, exact_sc
 from unacorda.numerics import least_whole
 from unacorda.privacy import events
 from unacorda.privacy.rounding import float_above
-
-_SECURE = SecureBits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +84,7 @@ class StableSelection(ApproxCalibrated):
 
     Examples
     --------
-    >>> from unacorda.bits import SeededBits
+    >>> from unacorda.bits import SeededBits, source_of
     >>> leader = StableSelection(epsilon=1, delta=1e-6, sensitivity=1)
     >>> leader.event
     Approximate(epsilon=1, delta=1e-06)
@@ -144,7 +142,7 @@ class StableSelection(ApproxCalibrated):
         if row.size > 1:
             level = min(self._level(exact_score(row[best]) - _largest_but(row, best)), level)
         # The coin is tossed also where nothing depends on it.
-        return best if rule.release_array([level], bits=bits or _SECURE)[0] else None
+        return best if rule.release_array([level], bits=source_of(bits))[0] else None
 
     def probability(self, lead: Real) -> Fraction:
         """Compute the probability that the best candidate is released.

@@ -42,7 +42,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks
-from unacorda.bits import RandomBits, SecureBits
+from unacorda.bits import RandomBits, source_of
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.additive.real import Gaussian
@@ -54,7 +54,6 @@ from unacorda.privacy.events import fields
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP
 from unacorda.privacy.rounding import root_up
 
-_SECURE = SecureBits()
 _BRANCHINGS: Final = (2, 4, 8, 16)
 _REACH: Final = Fraction(1 << 800)  # the noise has a grid
 
@@ -76,7 +75,7 @@ class TreeTrace:
 
     Examples
     --------
-    >>> from unacorda.bits import SeededBits
+    >>> from unacorda.bits import SeededBits, source_of
     >>> walk = TreeSelection(noise_multiplier=1, sensitivity=1)
     >>> trace = walk.release_with_trace([0, 0, 100, 50], bits=SeededBits(1))
     >>> trace.choice, trace.path
@@ -112,7 +111,7 @@ class TreeSelection:
 
     Examples
     --------
-    >>> from unacorda.bits import SeededBits
+    >>> from unacorda.bits import SeededBits, source_of
     >>> walk = TreeSelection(noise_multiplier=1, sensitivity=1)
     >>> walk.event
     Gaussian(noise_multiplier=1)
@@ -266,7 +265,7 @@ class TreeSelection:
             For another shape or dtype.
         """
         row = one_row(scores)
-        source = bits or _SECURE
+        source = source_of(bits)
         order = _random_order(row.size, source) if self.shuffle else None
         levels = [row if order is None else row[order]]
         while levels[-1].size > 1:

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks
-from unacorda.bits import RandomBits, SecureBits
+from unacorda.bits import RandomBits, source_of
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.additive.real import GridNoise
@@ -48,7 +48,6 @@ from unacorda.privacy.enclosure import context, mpf
 from unacorda.privacy.events.fields import keep
 from unacorda.privacy.guarantees import ApproxDP
 
-_SECURE = SecureBits()
 _BEST = cast("float", None)  # a number once the mechanism is made
 _LARGEST_EPSILON: Final = 100
 _LEAST_EPSILON: Final = Fraction(1, 10**12)
@@ -406,7 +405,7 @@ class BoundedLaplace(PerNumberCalibrated):
             steps = np.array(places, dtype=np.float64)
         else:
             steps = _nearest(floats, self.grid_log2, first=first, last=last)
-        _move(steps, ratio=self._ratio(), first=first, last=last, bits=bits or _SECURE)
+        _move(steps, ratio=self._ratio(), first=first, last=last, bits=source_of(bits))
         return rounding.shaped(np.ldexp(steps, self.grid_log2), shape)
 
     def _step(self) -> Fraction:

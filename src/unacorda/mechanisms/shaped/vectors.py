@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
 
 from unacorda import checks, elements
-from unacorda.bits import RandomBits, SecureBits
+from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.additive.real import mu_squared
 from unacorda.mechanisms.noise import error_bounds, rounding
@@ -40,7 +40,6 @@ from unacorda.privacy.events.fields import keep
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP
 from unacorda.privacy.rounding import root_down
 
-_SECURE = SecureBits()
 _MOST_DIMENSIONS: Final = 1 << 14
 
 Floats = NDArray[np.float64]
@@ -160,7 +159,7 @@ class KNorm(PureCalibrated):
             "scale", checks.exact("scale", self.scale), self.grid_log2
         )
         return rounding.released(
-            array, grid=grid, ratio=ratio, bits=bits or _SECURE, draw=draw, together=self.dimension
+            array, grid=grid, ratio=ratio, bits=source_of(bits), draw=draw, together=self.dimension
         )
 
     def _is_laplace(self) -> bool:
@@ -329,7 +328,7 @@ class MultivariateGaussian:
             array,
             grid=self.grid_log2,
             ratio=1 / Fraction(2) ** self.grid_log2,
-            bits=bits or _SECURE,
+            bits=source_of(bits),
             draw=functools.partial(linear_chunk, factor=self.factor),
             together=size,
         )

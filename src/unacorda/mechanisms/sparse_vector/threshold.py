@@ -51,7 +51,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks
-from unacorda.bits import RandomBits, SecureBits
+from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
 from unacorda.mechanisms.noise.rounding import float_multiples
@@ -72,8 +72,6 @@ from unacorda.privacy.events import fields
 from unacorda.privacy.guarantees import PureDP
 
 Real: TypeAlias = float | Fraction
-
-_SECURE = SecureBits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +105,7 @@ class SparseVector(PureCalibrated):
 
     Examples
     --------
-    >>> from unacorda.bits import SeededBits
+    >>> from unacorda.bits import SeededBits, source_of
     >>> first = SparseVector(epsilon=1, sensitivity=1, threshold=1000)
     >>> first.event
     Pure(epsilon=1)
@@ -178,7 +176,7 @@ class SparseVector(PureCalibrated):
             By default a secure source.
         """
         return ThresholdStream(
-            self.comparison, count=self.count, refresh=self.refresh, bits=bits or _SECURE
+            self.comparison, count=self.count, refresh=self.refresh, bits=source_of(bits)
         )
 
     def release(self, values: ArrayLike, *, bits: RandomBits | None = None) -> NDArray[np.int64]:
@@ -221,7 +219,7 @@ class SparseVector(PureCalibrated):
         """
         heard, comparison = questions(values), self.comparison
         found, gaps = search(
-            comparison, heard, count=self.count, refresh=self.refresh, bits=bits or _SECURE
+            comparison, heard, count=self.count, refresh=self.refresh, bits=source_of(bits)
         )
         return found, float_multiples(gaps.tolist(), comparison.grid_log2)
 
@@ -351,7 +349,7 @@ class NumericSparse(PureCalibrated):
         NumericStream
             The stream.
         """
-        source = bits or _SECURE
+        source = source_of(bits)
         return NumericStream(self.search.start(bits=source), answers=self.answer, bits=source)
 
     def release(
@@ -376,7 +374,7 @@ class NumericSparse(PureCalibrated):
         InvalidParameter
             For another shape or dtype.
         """
-        array, source = questions(values), bits or _SECURE
+        array, source = questions(values), source_of(bits)
         found = self.search.release(array, bits=source)
         released: NDArray[np.float64] = self.answer.release(array[found], bits=source)
         return found, released
