@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,33 +19,6 @@ Floats: TypeAlias = NDArray[np.float64]
 
 LARGEST_CELLS = 1 << 12
 """Histograms of more cells need strategies that are not written as matrices."""
-
-
-class Workload(Protocol):
-    """Queries A on a histogram of `cells` numbers, one row of A each."""
-
-    @property
-    def cells(self) -> int:
-        """The length of the histogram."""
-        ...
-
-    @property
-    def queries(self) -> int:
-        """How many queries there are."""
-        ...
-
-    @property
-    def gram(self) -> Floats:
-        """A^T A, shape (cells, cells): all that total errors depend on."""
-        ...
-
-    def answers(self, histogram: Floats) -> Floats:
-        """A x, shape (queries,)."""
-        ...
-
-    def variances(self, covariance: Floats) -> Floats:
-        """The diagonal of A K A^T, shape (queries,), for a covariance K of the cells."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -235,9 +208,13 @@ class Ranges:
         return np.maximum(found, 0.0)
 
 
+Workload: TypeAlias = Queries | Prefixes | Ranges
+"""Queries A on a histogram of `cells` numbers, one row of A each."""
+
+
 def as_workload(value: Workload | ArrayLike) -> Workload:
     """The workload itself, or that of a matrix of queries."""
-    if isinstance(value, Queries | Prefixes | Ranges):
+    if isinstance(value, Workload):
         return value
     return Queries(value)  # type: ignore[arg-type]  # read as a matrix there, or refused
 

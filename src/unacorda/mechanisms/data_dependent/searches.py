@@ -47,7 +47,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,27 +72,6 @@ _COIN: Final = 1 << 32
 _SLACK: Final = 2.0**-30  # more than float64 loses in weights, and than the coin is off
 
 
-class Solver(Protocol):
-    """A way to find the point; epsilon or noise and the number of points are its fields."""
-
-    @property
-    def event(self) -> events.Event:
-        """What one search costs."""
-        ...
-
-    def overshoot(self, target: int) -> float:
-        """An upper bound on the probability that the answer is above f rounded up to the grid."""
-        ...
-
-    def people(self, target: int, *, miss: float) -> int:
-        """A bound on the people to remove until f is at most the answer."""
-        ...
-
-    def choose(self, losses: Integers, *, target: int, bits: RandomBits) -> int:
-        """The index of the answer."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AboveThresholdSearch:
     """AboveThreshold from the first point upwards.
@@ -113,7 +92,7 @@ class AboveThresholdSearch:
         return self._search(0).event
 
     def overshoot(self, target: int) -> float:
-        """P(rho - nu > L)."""
+        """P(rho - nu > L), that the answer is above f rounded up to the grid, rounded up."""
         level, a, b = self._law(target)
         if level >= 0:
             return min(1.0, _UP * _both(level + 1, a, b))
@@ -197,7 +176,7 @@ class NoisyBinarySearch:
         return self.noise.event * self.queries
 
     def overshoot(self, target: int) -> float:
-        """Half of the medians are above the first point of loss 0."""
+        """The same: half of the medians are above the first point of loss 0."""
         return self._missed(target)
 
     def people(self, target: int, *, miss: float) -> int:
@@ -270,3 +249,7 @@ class NoisyBinarySearch:
 def _log_below(a: float) -> float:
     """ln(1 - e^{-a})."""
     return math.log(-math.expm1(-a))
+
+
+Solver: TypeAlias = AboveThresholdSearch | NoisyBinarySearch
+"""A way to find the point; epsilon or noise and the number of points are its fields."""

@@ -11,8 +11,9 @@ except with a probability near 2^-120 times the scale in grid steps.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from fractions import Fraction
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 from mpmath.libmp import from_man_exp, ln2_fixed, mpf_exp, mpf_log, to_fixed
 
@@ -27,16 +28,6 @@ Ends: TypeAlias = tuple[int, int, int]
 
 _GUARD = 64
 _TURNS = 512
-
-
-class StandardNoise(Protocol):
-    """A draw Z of a law that is symmetric about 0."""
-
-    def ends(self) -> Ends | None:
-        """Numbers between which Z lies; None as long as no bound is known."""
-
-    def extend(self) -> None:
-        """Read 64 more bits of each uniform number."""
 
 
 def rounded_sum(value: Fraction, noise: StandardNoise, *, scale: Fraction, grid_log2: int) -> int:
@@ -81,8 +72,8 @@ class StandardLaplace:
         self._uniform.extend()
 
 
-class StandardNormal:
-    """Density exp(-z^2 / 2) / sqrt(2 pi); the first normal of Box and Muller (1958)."""
+class _Turned(ABC):
+    """A coordinate of a vector at a uniform angle, whose length is a function of -ln U."""
 
     __slots__ = ("_angle", "_radius")
 
@@ -95,8 +86,7 @@ class StandardNormal:
         places, found = self._radius.places, _minus_log(self._radius)
         if found is None:
             return None
-        shortest, longest = (math.isqrt(2 * end << places) for end in found)
-        pair = refinement.turned_bounds((shortest, longest + 1), self._angle, places)
+        pair = refinement.turned_bounds(self._lengths(*found, places), self._angle, places)
         return (*pair[0], 2 * places)
 
     def extend(self) -> None:
@@ -104,8 +94,21 @@ class StandardNormal:
         self._radius.extend()
         self._angle.extend()
 
+    @abstractmethod
+    def _lengths(self, low: int, high: int, places: int) -> tuple[int, int]:
+        """Whole numbers around the length, for an -ln U between two; all over 2^places."""
 
-class StandardStudent:
+
+class StandardNormal(_Turned):
+    """Density exp(-z^2 / 2) / sqrt(2 pi); the first normal of Box and Muller (1958)."""
+
+    __slots__ = ()
+
+    def _lengths(self, low: int, high: int, places: int) -> tuple[int, int]:
+        return math.isqrt(2 * low << places), math.isqrt(2 * high << places) + 1
+
+
+class StandardStudent(_Turned):
     r"""Student's t with any number nu >= 1 of degrees of freedom.
 
     Density proportional to (1 + z^2 / nu)^(-(nu + 1) / 2). In the plane the law with density
@@ -114,32 +117,24 @@ class StandardStudent:
     Source: Bailey 1994.
     """
 
-    __slots__ = ("_angle", "_degrees", "_radius")
+    __slots__ = ("_degrees",)
 
     def __init__(self, *, degrees: Fraction, bits: RandomBits) -> None:
         self._degrees = degrees
-        _, self._radius = _signed(bits)
-        self._angle = _uniform(bits)
+        super().__init__(bits=bits)
 
-    def ends(self) -> Ends | None:
-        """Numbers between which the draw lies."""
-        places, found = self._radius.places, _minus_log(self._radius)
-        if found is None:
-            return None
+    def _lengths(self, low: int, high: int, places: int) -> tuple[int, int]:
         growth = 2 * self._degrees.denominator, self._degrees.numerator
-        low, high = (
+        first, last = (
             _exp(end, places, growth, most=self._radius.length, goal=places) - (1 << places)
-            for end in found
+            for end in (low, high)
         )
-        shortest = math.isqrt(max(math.floor(self._degrees * (low - 2)), 0) << places)
-        longest = math.isqrt(math.ceil(self._degrees * (high + 2)) << places) + 1
-        pair = refinement.turned_bounds((shortest, longest), self._angle, places)
-        return (*pair[0], 2 * places)
+        shortest = math.isqrt(max(math.floor(self._degrees * (first - 2)), 0) << places)
+        return shortest, math.isqrt(math.ceil(self._degrees * (last + 2)) << places) + 1
 
-    def extend(self) -> None:
-        """Read 64 more bits of the radius and of the angle."""
-        self._radius.extend()
-        self._angle.extend()
+
+StandardNoise: TypeAlias = StandardLaplace | StandardNormal | StandardStudent
+"""A draw Z of a law that is symmetric about 0."""
 
 
 def _signed(bits: RandomBits) -> tuple[int, refinement.LazyUniform]:
