@@ -117,7 +117,7 @@ def fixed_point_sum(values: ArrayLike, *, lower: Number, upper: Number, unit_log
     1331
     """
     low, high = fixed_point_bounds(lower=lower, upper=upper, unit_log2=unit_log2)
-    flat = numeric(values, dimensions=1).reshape(-1)
+    flat = elements.numbers("values", values, dimensions=1).reshape(-1)
     total = 0
     for start in range(0, flat.size, _CHUNK):
         steps = steps_of(flat[start : start + _CHUNK], low, high, unit_log2=unit_log2)
@@ -179,14 +179,6 @@ def grid_unit(unit_log2: int) -> Fraction:
     if isinstance(unit_log2, bool) or abs(unit_log2) > 1000:
         raise InvalidParameter("unit_log2", unit_log2, expected="a whole number, -1000 to 1000")
     return Fraction(2) ** operator.index(unit_log2)
-
-
-def numeric(values: ArrayLike, *, dimensions: int | None = None) -> NDArray[Any]:
-    """The values as `elements.numbers`: integers, floats, or exact objects where a list has both.
-
-    dimensions: of a list. Raises InvalidParameter for another dtype.
-    """
-    return elements.numbers("values", values, dimensions=dimensions)
 
 
 def steps_of(values: NDArray[Any], low: int, high: int, *, unit_log2: int) -> NDArray[np.int64]:
@@ -438,7 +430,7 @@ def _bound(l1: Number | None, l2: Number | None, unit_log2: int) -> tuple[Norm, 
 def _rows(values: ArrayLike, columns: int | None) -> tuple[NDArray[Any], NDArray[Any]]:
     """The values as they came, and in two dimensions."""
     if columns is None:
-        array = numeric(values, dimensions=1)
+        array = elements.numbers("values", values, dimensions=1)
     else:
         width = checks.positive_integer(columns=columns)
         array = elements.numbers("values", values, dimensions=2, width=width)

@@ -17,14 +17,13 @@ from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from unacorda import elements
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise import error_bounds
 from unacorda.mechanisms.noise.continuous import CHUNK, gaussian_chunk
-from unacorda.mechanisms.noise.rounding import floor_log2
+from unacorda.mechanisms.noise.rounding import floor_log2, floor_steps
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
@@ -69,15 +68,10 @@ class Grid:
     def steps(self, values: NDArray[Any]) -> Integers:
         """Each value on the grid, floor(value / g + 1/2); NaN counts as 0, values end at 2^56 g.
 
-        values: of a dtype that `numbers_of` gives. Two values d apart are at most ceil(d / g)
+        values: of a dtype that `elements.numbers` gives. Two values d apart are at most ceil(d / g)
         steps apart.
         """
-        return elements.by_kind(
-            values,
-            floats=lambda part: _steps_of_floats(part, self.input_log2),
-            integers=lambda part: _steps_of_integers(part, self.input_log2),
-            exact=lambda value: _step_of(value, self.input_log2),
-        )
+        return floor_steps(values, self.input_log2, end=END, half=True)
 
     def release(
         self, high: Integers, low: Integers, *, scale_log2: int = 0, bits: RandomBits
@@ -141,51 +135,9 @@ def grid_for(
     return Grid(input_log2=chosen, release_log2=release, moved=moved, sigma=sigma)
 
 
-def numbers_of(
-    argument: str, values: ArrayLike, *, dimensions: int | None = None, width: int | None = None
-) -> NDArray[Any]:
-    """The values exactly, see `elements.numbers`.
-
-    Raises InvalidParameter for another dtype.
-    """
-    return elements.numbers(argument, values, dimensions=dimensions, width=width)
-
-
 def halves(values: Integers) -> tuple[Integers, Integers]:
     """The high and the low half: value = high 2^28 + low, 0 <= low < 2^28."""
     return np.right_shift(values, HALF_BITS), np.bitwise_and(values, _MASK)
-
-
-@np.errstate(over="ignore", under="ignore")  # the ends are clipped; below a step it is 0
-def _steps_of_floats(values: Floats, grid_log2: int) -> Integers:
-    scaled = np.ldexp(values, -grid_log2)
-    np.copyto(scaled, 0.0, where=np.isnan(scaled))
-    np.clip(scaled, -float(END), float(END), out=scaled)
-    floors = np.floor(scaled)
-    scaled -= floors  # whatever is rounded here does not cross the half
-    floors += scaled >= 0.5
-    return floors.astype(np.int64)
-
-
-def _steps_of_integers(values: NDArray[Any], grid_log2: int) -> Integers:
-    if values.dtype.kind == "u":
-        values = np.minimum(values, np.uint64((1 << 63) - 1)).astype(np.int64)
-    if grid_log2 <= 0:
-        shift = min(-grid_log2, 56)
-        bound = END >> shift
-        inside = np.left_shift(np.clip(values, -bound, bound), shift)
-        ended: Integers = np.where(values > bound, END, np.where(values < -bound, -END, inside))
-        return ended
-    halved = np.right_shift(values, min(grid_log2, 63) - 1)
-    if grid_log2 > 63:
-        halved = np.zeros_like(values)
-    near: Integers = np.clip(np.right_shift(halved + 1, 1), -END, END)
-    return near
-
-
-def _step_of(value: int | Fraction, grid_log2: int) -> int:
-    near = math.floor(Fraction(value) / Fraction(2) ** grid_log2 + Fraction(1, 2))
-    return max(-END, min(near, END))
 
 
 def _divided(high: Integers, low: Integers, shift: int) -> tuple[Integers, Integers]:

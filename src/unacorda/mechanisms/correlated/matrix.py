@@ -16,10 +16,10 @@ from typing import TypeAlias, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unacorda import checks
+from unacorda import checks, elements
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.correlated.grid import LARGEST_ROW, Grid, grid_for, halves, numbers_of
+from unacorda.mechanisms.correlated.grid import LARGEST_ROW, Grid, grid_for, halves
 from unacorda.mechanisms.correlated.strategies import cell_covariance, svd_bound
 from unacorda.mechanisms.correlated.workloads import Workload, as_workload, real_matrix
 from unacorda.mechanisms.parameters import Real, positive, readable, whole
@@ -181,7 +181,7 @@ class MatrixMechanism:
         InvalidParameter
             For another shape or dtype.
         """
-        array = numbers_of("x", x, dimensions=1)
+        array = elements.numbers("x", x, dimensions=1)
         if array.shape != (self.workload.cells,):
             raise InvalidParameter("x", array.shape, expected=f"the shape ({self.workload.cells},)")
         grid = self.grid

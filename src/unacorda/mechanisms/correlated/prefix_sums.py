@@ -18,10 +18,10 @@ from typing import Any, Final, Protocol, TypeAlias, cast, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unacorda import checks
+from unacorda import checks, elements
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter, StreamStopped
-from unacorda.mechanisms.correlated.grid import Grid, grid_for, halves, numbers_of
+from unacorda.mechanisms.correlated.grid import Grid, grid_for, halves
 from unacorda.mechanisms.parameters import Real, positive, quotient, whole
 from unacorda.mechanisms.protocol import NonCopyable
 from unacorda.privacy import events
@@ -131,7 +131,7 @@ class PrefixSums(ABC):
             For another shape or dtype.
         """
         alone = self.dimension == 1
-        array = numbers_of(
+        array = elements.numbers(
             "values",
             values,
             dimensions=1 if alone else 2,
@@ -252,7 +252,7 @@ class PrefixStream(NonCopyable):
 
 def _one_step(value: ArrayLike, *, dimension: int) -> NDArray[Any]:
     """The value of one step, of shape (dimension,); InvalidParameter for another shape or dtype."""
-    array = numbers_of("value", value)
+    array = elements.numbers("value", value)
     if array.shape != (() if dimension == 1 else (dimension,)):
         expected = "one number" if dimension == 1 else f"{dimension} numbers, flat"
         raise InvalidParameter("value", array.shape, expected=expected)

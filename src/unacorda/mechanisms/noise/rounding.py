@@ -18,7 +18,7 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, SupportsIndex, TypeAlias
 
 import numpy as np
@@ -75,6 +75,61 @@ def exact_steps(value: Exact, step: Fraction, *, end: int) -> Fraction:
     if isinstance(value, float) and not math.isfinite(value):
         return Fraction(0 if math.isnan(value) else end if value > 0 else -end)
     return max(Fraction(-end), min(Fraction(value) / step, Fraction(end)))
+
+
+def floor_steps(
+    values: NDArray[Any], grid_log2: int, *, end: int, half: bool = False
+) -> NDArray[np.int64]:
+    """floor(value / 2^grid_log2), or floor of 1/2 more, exactly; NaN counts as 0.
+
+    values: of a dtype that `elements.numbers` gives; they end at +-end, a power of two of at most
+    2^60.
+    """
+    grid: dict[str, Any] = {"grid_log2": grid_log2, "end": end, "half": half}
+
+    def exact(value: int | Fraction) -> int:
+        near = math.floor(Fraction(value) / _power(grid_log2) + Fraction(half, 2))
+        return max(-end, min(near, end))
+
+    return elements.by_kind(
+        values,
+        floats=partial(_floors_of_floats, **grid),
+        integers=partial(_floors_of_integers, **grid),
+        exact=exact,
+    )
+
+
+@np.errstate(over="ignore", under="ignore")  # the ends are clipped; below a step it is 0
+def _floors_of_floats(values: Floats, *, grid_log2: int, end: int, half: bool) -> NDArray[np.int64]:
+    scaled = np.ldexp(values, -grid_log2)
+    np.copyto(scaled, 0.0, where=np.isnan(scaled))
+    np.clip(scaled, -float(end), float(end), out=scaled)
+    floors = np.floor(scaled)
+    if half:
+        scaled -= floors  # whatever is rounded here does not cross the half
+        floors += scaled >= 0.5
+    elif grid_log2 > 0:
+        floors[(scaled == 0) & (values < 0)] = -1.0  # it had vanished before the floor
+    return floors.astype(np.int64)
+
+
+def _floors_of_integers(
+    values: NDArray[Any], *, grid_log2: int, end: int, half: bool
+) -> NDArray[np.int64]:
+    if values.dtype.kind == "u":
+        values = np.minimum(values, np.uint64((1 << 63) - 1)).astype(np.int64)
+    if grid_log2 <= 0:
+        bound = end >> -grid_log2
+        inside = np.left_shift(np.clip(values, -bound, bound), min(-grid_log2, 60))
+        ended: NDArray[np.int64] = np.where(
+            values > bound, end, np.where(values < -bound, -end, inside)
+        )
+        return ended
+    floors = np.right_shift(values, min(grid_log2, 63 + half) - half)
+    if half:
+        floors = np.right_shift(floors + 1, 1)
+    clipped: NDArray[np.int64] = np.clip(floors, -end, end)
+    return clipped
 
 
 def add_integers(x: object, draw: Callable[[int], NDArray[np.int64]]) -> Any:

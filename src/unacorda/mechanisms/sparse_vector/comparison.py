@@ -52,7 +52,7 @@ from unacorda.elements import Exact
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise.continuous import LARGEST_RATIO
 from unacorda.mechanisms.noise.discrete import geometric
-from unacorda.mechanisms.noise.rounding import floor_log2
+from unacorda.mechanisms.noise.rounding import floor_log2, floor_steps
 
 Integers: TypeAlias = NDArray[np.int64]
 Question: TypeAlias = float | np.integer[Any] | np.floating[Any] | np.bool_ | NDArray[Any]
@@ -124,38 +124,7 @@ def question(value: object) -> Exact:
 
 def steps_of(part: NDArray[Any], *, grid_log2: int) -> Integers:
     """floor(value / grid) for a part of `questions`; NaN counts as 0, values end at 2^60."""
-    return elements.by_kind(
-        part,
-        floats=lambda some: _steps_of_floats(some, grid_log2),
-        integers=lambda some: _steps_of_integers(some, grid_log2),
-        exact=lambda value: step_of(value, grid_log2=grid_log2),
-    )
-
-
-def _steps_of_floats(part: NDArray[np.float64], grid_log2: int) -> Integers:
-    with np.errstate(over="ignore", under="ignore"):
-        scaled: NDArray[np.float64] = np.ldexp(part, -grid_log2)
-    np.floor(scaled, out=scaled)
-    if grid_log2 > 0:
-        scaled[(scaled == 0) & (part < 0)] = -1.0  # it had vanished before the floor
-    np.copyto(scaled, 0.0, where=np.isnan(scaled))
-    np.maximum(scaled, -float(_END), out=scaled)
-    np.minimum(scaled, float(_END), out=scaled)
-    return scaled.astype(np.int64)
-
-
-def _steps_of_integers(part: NDArray[Any], grid_log2: int) -> Integers:
-    if part.dtype.kind == "u":
-        part = np.minimum(part, np.uint64((1 << 63) - 1)).astype(np.int64)
-    if grid_log2 >= 0:
-        shifted = np.right_shift(part, min(grid_log2, 63))
-        clipped: Integers = np.clip(shifted, -_END, _END)
-        return clipped
-    shift = -grid_log2
-    bound = _END >> shift
-    inside = np.left_shift(np.clip(part, -bound, bound), min(shift, 60))
-    ended: Integers = np.where(part > bound, _END, np.where(part < -bound, -_END, inside))
-    return ended
+    return floor_steps(part, grid_log2, end=_END)
 
 
 def step_of(value: Exact, *, grid_log2: int) -> int:
