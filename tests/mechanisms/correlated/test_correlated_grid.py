@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from tests.support.cases import in_subtests
 
+from unacorda import elements
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.correlated.grid import (
@@ -23,7 +24,6 @@ from unacorda.mechanisms.correlated.grid import (
     _divided,
     grid_for,
     halves,
-    numbers_of,
 )
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -77,19 +77,19 @@ def test_two_values_are_no_more_steps_apart_than_their_distance_takes(
 
 @in_subtests("dtype", ["b1", "i1", "u1", "i2", "u4", "i8", "u8", "f2", "f4", "f8"])
 def test_dtypes_mean_the_same_number(dtype: str) -> None:
-    assert plain_grid(-2).steps(numbers_of("x", np.array([0, 1], dtype))).tolist() == [0, 4]
+    assert plain_grid(-2).steps(elements.numbers("x", np.array([0, 1], dtype))).tolist() == [0, 4]
 
 
 def test_integers_of_any_size_have_ends() -> None:
     for value in (10**30, np.array([2**64 - 1], np.uint64)):
-        assert plain_grid(0).steps(numbers_of("x", value)).tolist() in (END, [END])
-    assert plain_grid(0).steps(numbers_of("x", -(10**30))) == -END
+        assert plain_grid(0).steps(elements.numbers("x", value)).tolist() in (END, [END])
+    assert plain_grid(0).steps(elements.numbers("x", -(10**30))) == -END
 
 
 @pytest.mark.parametrize("values", [np.array([1j]), np.array([b"1"]), np.array([1], np.longdouble)])
 def test_other_dtypes_are_refused_by_name(values: Any) -> None:
     with pytest.raises(InvalidParameter, match="expected integers or floats") as caught:
-        numbers_of("x", values)
+        elements.numbers("x", values)
     assert "dtype" in str(caught.value)
 
 
