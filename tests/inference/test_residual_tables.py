@@ -27,7 +27,7 @@ from unacorda import (
     inference,
 )
 from unacorda.errors import InvalidParameter, MissingBound
-from unacorda.inference.diagnostics.residual_sums import BY_BINS, TOTALS, ResidualSums
+from unacorda.inference.diagnostics.residuals import BY_BINS, TOTALS, ResidualSums
 from unacorda.inference.diagnostics.rows import RowNorms, RowOwners
 from unacorda.privacy.neighbors import Neighbors
 

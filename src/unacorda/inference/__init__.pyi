@@ -10,8 +10,8 @@ from unacorda.inference.diagnostics.importances import Importance as Importance
 from unacorda.inference.diagnostics.importances import importance as importance
 from unacorda.inference.diagnostics.questions import TableDiagnosis as TableDiagnosis
 from unacorda.inference.diagnostics.questions import diagnosis as diagnosis
-from unacorda.inference.diagnostics.residual_sums import residual_table as residual_table
 from unacorda.inference.diagnostics.residuals import ResidualTable as ResidualTable
+from unacorda.inference.diagnostics.residuals import residual_table as residual_table
 from unacorda.inference.diagnostics.scores import ScoreTable as ScoreTable
 from unacorda.inference.estimates.distributions import Density as Density
 from unacorda.inference.estimates.distributions import Distribution as Distribution

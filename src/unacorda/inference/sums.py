@@ -14,7 +14,7 @@ added to the sensitivity. Proof: docs/proofs/row_sums.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -67,11 +67,19 @@ class RowSum:
 
     def released(self, mechanism: Gaussian | Laplace, *, bits: RandomBits) -> NDArray[np.float64]:
         """The noisy sum, one float64 a coordinate."""
-        noisy = mechanism.release_exact(self.steps, unit_log2=self.unit_log2, bits=bits)
-        return np.array([float(value) for value in noisy])
+        return release_numbers(mechanism, self.steps, unit_log2=self.unit_log2, bits=bits)
 
     def __repr__(self) -> str:
         return "RowSum(...)"
+
+
+def release_numbers(
+    noise: Gaussian | Laplace, steps: Sequence[int], *, unit_log2: int = 0, bits: RandomBits
+) -> Floats:
+    """Release noisy values of exact integers, each meaning value 2^unit_log2, as float64."""
+    return np.array(
+        [float(one) for one in noise.release_exact(steps, unit_log2=unit_log2, bits=bits)]
+    )
 
 
 def row_sum(
@@ -188,8 +196,7 @@ def noisy_counts(
     """Releases counts, with their noise; a replaced person moves `moved` of them by one."""
     l2 = Fraction(root_up(Fraction(moved)))
     noise = additive_noise(check_budget(budget), l1=Fraction(moved), l2=l2)
-    released = noise.release_exact(counts.tolist(), unit_log2=0, bits=bits)
-    return np.array([float(count) for count in released]), noise
+    return release_numbers(noise, counts.tolist(), bits=bits), noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,19 +22,6 @@ from unacorda import checks
 from unacorda.extras import require
 from unacorda.inference.records import Floats
 
-__all__ = [
-    "CLEAR",
-    "UNIT",
-    "Diagnostic",
-    "Errors",
-    "NoisyCells",
-    "check_errors",
-    "critical",
-    "data_frame",
-    "join_bins",
-    "summarize",
-]
-
 Errors: TypeAlias = Literal["noise", "both"]
 """What intervals count: the noise alone, or that of a fresh sample of rows as well."""
 

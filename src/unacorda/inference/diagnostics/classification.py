@@ -27,14 +27,11 @@ from unacorda.inference.diagnostics.rows import (
 )
 from unacorda.inference.diagnostics.scores import ScoreTable
 from unacorda.inference.records import Floats
-from unacorda.inference.sums import law_of
-from unacorda.mechanisms.additive.real import Gaussian, Laplace
+from unacorda.inference.sums import law_of, release_numbers
 from unacorda.mechanisms.parameters import whole
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.privacy.neighbors import Neighbors, ReplaceOne
-
-__all__ = ["Binning", "ClassTables", "class_tables", "score_bins", "score_edges", "score_table"]
 
 Binning = Literal["even", "quantiles"]
 
@@ -152,12 +149,12 @@ def score_table(
         split = shareable(asked, releases=2)
         noise = owners.noise(split * _QUANTILES, RowNorms.of_counts())
         fine = np.bincount(score_bins(scores, _FINE), minlength=len(_FINE))
-        edges = _quantiles(_released(fine, noise, bits=source)[:-1], len(edges) - 1)
+        edges = _quantiles(release_numbers(noise, fine.tolist(), bits=source)[:-1], len(edges) - 1)
         paid, spent = split * (1 - _QUANTILES), [noise.event]
     noise = owners.noise(paid, RowNorms.of_counts())
     size = len(edges)  # the bins and one for rows without a score
     counts = np.bincount(codes * size + score_bins(scores, edges), minlength=2 * size)
-    negatives, positives = _released(counts, noise, bits=source).reshape(2, size)
+    negatives, positives = release_numbers(noise, counts.tolist(), bits=source).reshape(2, size)
     return ScoreTable(
         edges=edges,
         positives=positives[:-1],
@@ -169,11 +166,6 @@ def score_table(
         guarantee=asked,
         protects=owners.protects,
     )
-
-
-def _released(counts: NDArray[np.int64], noise: Gaussian | Laplace, *, bits: RandomBits) -> Floats:
-    released = noise.release_exact(counts.tolist(), unit_log2=0, bits=bits)
-    return np.array([float(count) for count in released])
 
 
 def _quantiles(counts: Floats, bins: int) -> Floats:
@@ -339,7 +331,7 @@ def class_tables(
         own = (codes == place) * wide + score_bins(scores[:, place], edges)
         parts.append(np.bincount(own, minlength=2 * wide))
     noise = owners.noise(asked, RowNorms.of_counts(size + 1))
-    counts = _released(np.concatenate(parts), noise, bits=source_of(bits))
+    counts = release_numbers(noise, np.concatenate(parts).tolist(), bits=source_of(bits))
     matrix, rest = counts[: len(parts[0])].reshape(size, size + 1), counts[len(parts[0]) :]
     shared: dict[str, Any] = {
         "deviation": noise.standard_deviation,

@@ -31,13 +31,11 @@ from unacorda.inference.diagnostics.rows import (
     known_classes,
 )
 from unacorda.inference.records import Floats, bounds_of, column, matrix, public_size
-from unacorda.inference.sums import law_of
+from unacorda.inference.sums import law_of, release_numbers
 from unacorda.mechanisms.parameters import whole
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.privacy.neighbors import Neighbors, ReplaceOne
-
-__all__ = ["Importance", "importance"]
 
 _LOG2: Final = 20
 """Losses are multiples of 2^-20."""
@@ -268,8 +266,8 @@ def importance(
             cells = np.floor((x[kept] - lower) / (upper - lower) * _CELLS)
         places = np.clip(cells, 0, _CELLS - 1).astype(np.int64) + np.arange(width) * _CELLS
         counts = np.bincount(places.ravel(), minlength=width * _CELLS)
-        found = noise.release_exact(counts.tolist(), unit_log2=0, bits=source)
-        heights = np.array([max(float(one), 0.0) for one in found]).reshape(width, _CELLS)
+        found = np.maximum(release_numbers(noise, counts.tolist(), bits=source), 0.0)
+        heights = found.reshape(width, _CELLS)
         public = _values(heights, lower, upper, drawn=drawn)
         left, spent = left * (1 - _LAWS), [noise.event]
     base = _steps(as_they_are)
@@ -284,10 +282,9 @@ def importance(
         sums.append(int((own if owners.replaced else own - base)[kept].sum()))
     sums += [int(base[kept].sum()), int(kept.sum()) << _LOG2]
     noise = owners.noise(left, _norms(width))
-    released = noise.release_exact(sums, unit_log2=-_LOG2, bits=source)
     return Importance(
         features=named,
-        sums=np.array([float(one) for one in released]),
+        sums=release_numbers(noise, sums, unit_log2=-_LOG2, bits=source),
         differences=not owners.replaced,
         deviation=noise.standard_deviation,
         noise=law_of(noise),

@@ -24,8 +24,14 @@ from unacorda import checks
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.inference.budgets import check_budget, gdp_budget
 from unacorda.inference.diagnostics.classification import score_edges
-from unacorda.inference.diagnostics.residual_sums import BY_BINS, HISTOGRAM, SHARES, TOTALS
-from unacorda.inference.diagnostics.residuals import WEIGHT, ResidualTable
+from unacorda.inference.diagnostics.residuals import (
+    BY_BINS,
+    HISTOGRAM,
+    SHARES,
+    TOTALS,
+    WEIGHT,
+    ResidualTable,
+)
 from unacorda.inference.diagnostics.rows import answers_of
 from unacorda.inference.diagnostics.scores import ScoreTable
 from unacorda.inference.expressions import (
@@ -42,8 +48,6 @@ from unacorda.mechanisms.parameters import whole
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import GDP, Guarantee
 from unacorda.privacy.rounding import root_up
-
-__all__ = ["TableDiagnosis", "diagnosis"]
 
 _FAR: Final = 64.0
 """Log odds end here, on both sides, and those of the second class begin at three times as much."""

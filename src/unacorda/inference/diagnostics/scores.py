@@ -40,8 +40,6 @@ from unacorda.inference.records import Floats
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee
 
-__all__ = ["ScoreTable", "area"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ScoreTable:

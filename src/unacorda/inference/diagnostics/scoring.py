@@ -30,8 +30,6 @@ from unacorda.inference.sums import ROOT_TWO, NoisySums
 from unacorda.privacy.guarantees import GDP
 from unacorda.privacy.rounding import root_up
 
-__all__ = ["Scoring", "ScoringChoice", "noisy_score", "scoring_of"]
-
 ScoringChoice: TypeAlias = (
     Literal["accuracy", "absolute_error", "auc", "log_loss", "brier", "r2"]
     | Callable[[Any, Any], Any]
@@ -77,7 +75,7 @@ class Scoring(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class MeanLoss(Scoring):
+class _MeanLoss(Scoring):
     """Minus a mean loss, each loss clipped to [0, bound]; NaN counts as the bound."""
 
     loss: Callable[[Any, Floats, NDArray[Any]], Any]
@@ -102,7 +100,7 @@ class MeanLoss(Scoring):
 
 
 @dataclass(frozen=True, slots=True)
-class Area(Scoring):
+class _Area(Scoring):
     """The area under the ROC curve of a classifier of two classes, from a table of its scores."""
 
     size = 2 * _BINS
@@ -131,7 +129,7 @@ class Area(Scoring):
 
 
 @dataclass(frozen=True, slots=True)
-class ExplainedVariance(Scoring):
+class _ExplainedVariance(Scoring):
     """R^2, from the sums of u^2, v and v^2: residuals and targets in units of their bounds."""
 
     residual_bound: float
@@ -195,20 +193,20 @@ def scoring_of(
         raise InvalidParameter("scoring", choice, expected="'accuracy': it has no predict_proba")
     size = None if bound is None else checks.positive(error_bound=bound)
     if name == "auc":
-        return Area()
+        return _Area()
     if name == "log_loss":
-        return MeanLoss(_log_loss, _LOG_LOSS if size is None else size)
+        return _MeanLoss(_log_loss, _LOG_LOSS if size is None else size)
     if name in ("accuracy", "brier"):
         wrong = name == "accuracy"
-        return MeanLoss(_wrong if wrong else _brier, 1.0, best=1.0 if wrong else 0.0)
+        return _MeanLoss(_wrong if wrong else _brier, 1.0, best=1.0 if wrong else 0.0)
     if size is None:
         raise MissingBound(
             "error_bound", expected="a public bound on errors; larger ones are clipped to it"
         )
     if name == "r2":
-        return ExplainedVariance(size, _target_bounds(estimator))
+        return _ExplainedVariance(size, _target_bounds(estimator))
     own: Any = name if callable(name) else lambda predicted, target: np.abs(predicted - target)
-    return MeanLoss(lambda fitted, x, y: own(_predicted(fitted, x, y), y), size)
+    return _MeanLoss(lambda fitted, x, y: own(_predicted(fitted, x, y), y), size)
 
 
 def _target_bounds(estimator: Any) -> tuple[float, float]:

@@ -37,7 +37,7 @@ from unacorda.inference.hypothesis_tests.results import (
     simulate_noise,
 )
 from unacorda.inference.records import Floats, column, public_range, unit_values
-from unacorda.inference.sums import additive_noise
+from unacorda.inference.sums import additive_noise, release_numbers
 from unacorda.privacy.guarantees import Guarantee
 
 _Statistic: TypeAlias = Callable[[Floats, Floats], Floats]
@@ -453,10 +453,8 @@ def _noisy_result(
     """The statistic with noise, as a share of the whole, and its p-value."""
     noise = additive_noise(check_budget(budget), l1=Fraction(moved), l2=Fraction(moved))
     # In steps of a half, which both statistics are whole numbers of.
-    (released,) = noise.release_exact([int(exact * 2)], unit_log2=-1, bits=source_of(bits))
-    found = simulation.noisy_result(
-        np.asarray(float(released)), noise, statistic=lambda sums: sums, draw=null
-    )
+    (noisy,) = release_numbers(noise, [int(exact * 2)], unit_log2=-1, bits=source_of(bits))
+    found = simulation.noisy_result(noisy, noise, statistic=lambda sums: sums, draw=null)
     return dataclasses.replace(found, statistic=found.statistic / whole)
 
 

@@ -27,8 +27,7 @@ from unacorda.inference.contract import (
     predicted,
 )
 from unacorda.inference.diagnostics.classification import score_table
-from unacorda.inference.diagnostics.residual_sums import residual_table
-from unacorda.inference.diagnostics.residuals import ResidualTable
+from unacorda.inference.diagnostics.residuals import ResidualTable, residual_table
 from unacorda.inference.diagnostics.scores import ScoreTable
 from unacorda.inference.expressions import literal
 from unacorda.inference.records import Floats, column, half_width
