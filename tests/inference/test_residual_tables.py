@@ -28,7 +28,7 @@ from unacorda import (
 )
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.inference.diagnostics.residuals import BY_BINS, TOTALS, ResidualSums
-from unacorda.inference.diagnostics.rows import RowNorms, RowOwners
+from unacorda.inference.diagnostics.scoring import RowNorms, RowOwners
 from unacorda.privacy.neighbors import Neighbors
 
 Floats = NDArray[np.float64]

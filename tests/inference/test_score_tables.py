@@ -29,8 +29,7 @@ from unacorda import (
 )
 from unacorda.errors import InvalidParameter
 from unacorda.inference.diagnostics.cells import NoisyCells, critical
-from unacorda.inference.diagnostics.classification import score_bins, score_edges
-from unacorda.inference.diagnostics.rows import RowNorms, RowOwners
+from unacorda.inference.diagnostics.scoring import RowNorms, RowOwners, score_bins, score_edges
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
 from unacorda.privacy.neighbors import Neighbors
 

@@ -9,57 +9,38 @@ from fractions import Fraction
 from typing import Any, Final, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from unacorda import elements
 from unacorda.bits import RandomBits, source_of
 from unacorda.checks import demand
 from unacorda.errors import InvalidParameter
 from unacorda.inference.budgets import check_budget, shareable
 from unacorda.inference.diagnostics.cells import critical, data_frame, summarize
-from unacorda.inference.diagnostics.rows import (
+from unacorda.inference.diagnostics.scores import ScoreTable
+from unacorda.inference.diagnostics.scoring import (
     RowNorms,
     RowOwners,
     class_codes,
     class_scores,
     known_classes,
+    score_bins,
+    score_edges,
 )
-from unacorda.inference.diagnostics.scores import ScoreTable
 from unacorda.inference.records import Floats
 from unacorda.inference.sums import law_of, release_numbers
-from unacorda.mechanisms.parameters import whole
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.privacy.neighbors import Neighbors, ReplaceOne
 
 Binning = Literal["even", "quantiles"]
 
-_MOST_BINS: Final = 4096
 _MOST_CLASSES: Final = 256
 _QUANTILES: Final = Fraction(1, 10)
 """The share of the budget that finds the quantiles of the scores."""
 
 _FINE: Final = np.concatenate([[0.0], expit(np.linspace(-14, 14, 1023)), [1.0]])
 """Edges between which quantiles of scores are found, even in log odds."""
-
-
-def score_edges(bins: object) -> Floats:
-    """Edges of even bins of [0, 1], or those that are given, rising from 0 to 1."""
-    if isinstance(bins, int | np.integer) and not isinstance(bins, bool):
-        return np.linspace(0, 1, whole("bins", bins, least=2, most=_MOST_BINS) + 1)
-    edges = elements.floats("bins", bins, dimensions=1)
-    rising = edges.ndim == 1 and 3 <= edges.size <= _MOST_BINS + 1
-    if not (rising and (np.diff(edges) > 0).all() and edges[0] == 0 and edges[-1] == 1):
-        expected = f"how many, from 2 to {_MOST_BINS}, or public edges that rise from 0 to 1"
-        raise InvalidParameter("bins", bins, expected=expected)
-    return edges
-
-
-def score_bins(scores: Floats, edges: Floats) -> NDArray[np.int64]:
-    """The bin of each score, open above but the last; that of NaN is one more, of its own."""
-    places = np.searchsorted(edges[1:-1], scores, side="right")
-    return np.where(np.isnan(scores), len(edges) - 1, places).astype(np.int64)
 
 
 def score_table(

@@ -23,7 +23,7 @@ from unacorda.checks import demand
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.inference.budgets import check_budget, shareable
 from unacorda.inference.diagnostics.cells import Diagnostic, NoisyCells, data_frame
-from unacorda.inference.diagnostics.rows import (
+from unacorda.inference.diagnostics.scoring import (
     RowNorms,
     RowOwners,
     answers_of,

@@ -23,7 +23,6 @@ from scipy.special import expit, logit
 from unacorda import checks
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.inference.budgets import check_budget, gdp_budget
-from unacorda.inference.diagnostics.classification import score_edges
 from unacorda.inference.diagnostics.residuals import (
     BY_BINS,
     HISTOGRAM,
@@ -32,8 +31,8 @@ from unacorda.inference.diagnostics.residuals import (
     WEIGHT,
     ResidualTable,
 )
-from unacorda.inference.diagnostics.rows import answers_of
 from unacorda.inference.diagnostics.scores import ScoreTable
+from unacorda.inference.diagnostics.scoring import answers_of, score_edges
 from unacorda.inference.expressions import (
     EXPONENTIAL,
     PREDICTION,

@@ -32,7 +32,7 @@ from unacorda.inference.diagnostics.cells import (
     join_bins,
     summarize,
 )
-from unacorda.inference.diagnostics.rows import RowNorms, RowOwners, fitted_values
+from unacorda.inference.diagnostics.scoring import RowNorms, RowOwners, fitted_values
 from unacorda.inference.ranges import BOUNDS_SHARE
 from unacorda.inference.records import Floats, column, public_pair, public_size
 from unacorda.inference.sums import law_of, release_numbers
