@@ -38,6 +38,8 @@ class Loss(Protocol):
     (1.0, 1.0)
     """
 
+    __slots__ = ()
+
     @property
     def score_bound(self) -> float:
         """At least |score| at every prediction and target."""
@@ -80,7 +82,7 @@ class Loss(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _OfResiduals:
+class _OfResiduals(Loss):
     """A loss of r = target - prediction, like r^2 / 2 near 0; c: above 0, in the target's unit."""
 
     c: float
@@ -123,33 +125,11 @@ class Huber(_OfResiduals):
     """
 
     def score(self, prediction: Floats, target: Floats) -> Floats:
-        """Return the derivative by the prediction.
-
-        Parameters
-        ----------
-        prediction, target
-            One number per row.
-
-        Returns
-        -------
-        ndarray
-            One number per row.
-        """
+        """Return the derivative by the prediction."""
         return -np.clip(target - prediction, -self.c, self.c)
 
     def curvature(self, prediction: Floats, target: Floats) -> Floats:
-        """Return the second derivative, 1 up to c and 0 beyond.
-
-        Parameters
-        ----------
-        prediction, target
-            One number per row.
-
-        Returns
-        -------
-        ndarray
-            One number per row.
-        """
+        """Return the second derivative, 1 up to c and 0 beyond."""
         return np.where(np.abs(target - prediction) <= self.c, 1.0, 0.0)
 
 
@@ -176,35 +156,13 @@ class SmoothedHuber(_OfResiduals):
     """
 
     def score(self, prediction: Floats, target: Floats) -> Floats:
-        """Return the derivative by the prediction.
-
-        Parameters
-        ----------
-        prediction, target
-            One number per row.
-
-        Returns
-        -------
-        ndarray
-            One number per row.
-        """
+        """Return the derivative by the prediction."""
         u = np.clip((target - prediction) / self.c, -_FAR, _FAR)
         score: Floats = -self.c * np.clip(u / np.sqrt(1 + u * u), -1.0, 1.0)
         return score
 
     def curvature(self, prediction: Floats, target: Floats) -> Floats:
-        """Return the second derivative.
-
-        Parameters
-        ----------
-        prediction, target
-            One number per row.
-
-        Returns
-        -------
-        ndarray
-            One number per row.
-        """
+        """Return the second derivative."""
         u = np.clip((target - prediction) / self.c, -_FAR, _FAR)
         square = 1 + u * u
         curvature: Floats = 1 / (square * np.sqrt(square))
@@ -232,33 +190,11 @@ class LogCosh(_OfResiduals):
     """
 
     def score(self, prediction: Floats, target: Floats) -> Floats:
-        """Return the derivative by the prediction.
-
-        Parameters
-        ----------
-        prediction, target
-            One number per row.
-
-        Returns
-        -------
-        ndarray
-            One number per row.
-        """
+        """Return the derivative by the prediction."""
         return -self.c * np.tanh((target - prediction) / self.c)
 
     def curvature(self, prediction: Floats, target: Floats) -> Floats:
-        """Return the second derivative, 1 / cosh(r / c)^2.
-
-        Parameters
-        ----------
-        prediction, target
-            One number per row.
-
-        Returns
-        -------
-        ndarray
-            One number per row.
-        """
+        """Return the second derivative, 1 / cosh(r / c)^2."""
         falling = exp(-np.abs((target - prediction) / self.c))
         curvature: Floats = np.square(2 * falling / (1 + falling * falling))
         return curvature
@@ -302,40 +238,18 @@ class Tukey(_OfResiduals):
         return u, (1 - u) * (1 + u)
 
     def score(self, prediction: Floats, target: Floats) -> Floats:
-        """Return the derivative by the prediction.
-
-        Parameters
-        ----------
-        prediction, target
-            One number per row.
-
-        Returns
-        -------
-        ndarray
-            One number per row.
-        """
+        """Return the derivative by the prediction."""
         u, rest = self._rest(prediction, target)
         return -self.c * u * rest**2
 
     def curvature(self, prediction: Floats, target: Floats) -> Floats:
-        """Return the second derivative, of either sign.
-
-        Parameters
-        ----------
-        prediction, target
-            One number per row.
-
-        Returns
-        -------
-        ndarray
-            One number per row.
-        """
+        """Return the second derivative, of either sign."""
         u, rest = self._rest(prediction, target)
         return rest * (1 - 5 * u**2)
 
 
 @dataclass(frozen=True, slots=True)
-class Logistic:
+class Logistic(Loss):
     """log(1 + e^prediction) - target * prediction, target 0 or 1 (others are clamped to [0, 1]).
 
     The score is the probability less the target: within [-1, 1]. Source: Bach 2010 (K = 1).
@@ -344,46 +258,24 @@ class Logistic:
     array([-0.5])
     """
 
-    score_bound: ClassVar[float] = 1.0
-    curvature_bound: ClassVar[float] = 0.25
+    score_bound = 1.0
+    curvature_bound = 0.25
 
     def score(self, prediction: Floats, target: Floats) -> Floats:
-        """Return the derivative by the prediction.
-
-        Parameters
-        ----------
-        prediction, target
-            One number per row.
-
-        Returns
-        -------
-        ndarray
-            One number per row.
-        """
+        """Return the derivative by the prediction."""
         odds = exp(prediction)
         score: Floats = odds / (1 + odds) - np.clip(target, 0.0, 1.0)
         return score
 
     def curvature(self, prediction: Floats, target: Floats) -> Floats:  # noqa: ARG002
-        """Return the second derivative, p (1 - p).
-
-        Parameters
-        ----------
-        prediction, target
-            One number per row.
-
-        Returns
-        -------
-        ndarray
-            One number per row.
-        """
+        """Return the second derivative, p (1 - p)."""
         odds = exp(prediction)
         curvature: Floats = odds / (1 + odds) / (1 + odds)
         return curvature
 
 
 @dataclass(frozen=True, slots=True)
-class Poisson:
+class Poisson(Loss):
     """e^prediction - target * prediction, counts and means clipped at `most`.
 
     Parameters
@@ -420,41 +312,19 @@ class Poisson:
         return self.most
 
     def score(self, prediction: Floats, target: Floats) -> Floats:
-        """Return the derivative by the prediction.
-
-        Parameters
-        ----------
-        prediction, target
-            One number per row.
-
-        Returns
-        -------
-        ndarray
-            One number per row.
-        """
+        """Return the derivative by the prediction."""
         score: Floats = np.minimum(exp(prediction), self.most) - np.clip(target, 0.0, self.most)
         return score
 
     def curvature(self, prediction: Floats, target: Floats) -> Floats:  # noqa: ARG002
-        """Return the fitted mean, and 0 where that is above `most`: the score is flat there.
-
-        Parameters
-        ----------
-        prediction, target
-            One number per row.
-
-        Returns
-        -------
-        ndarray
-            One number per row.
-        """
+        """Return the fitted mean, and 0 where that is above `most`: the score is flat there."""
         mean = exp(prediction)
         curvature: Floats = np.where(mean < self.most, mean, 0.0)
         return curvature
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class Check(Loss):
     """The loss of a quantile, r (tau - 1[r < 0]), smoothed by a kernel (1 - u^2)^2 on [-1, 1].
 
     It uses only sums and products, which are the same on every machine.
@@ -502,36 +372,14 @@ class Check:
         return (1 + 2**-50) * 15 / (16 * self.reach)
 
     def score(self, prediction: Floats, target: Floats) -> Floats:
-        """Return the derivative by the prediction.
-
-        Parameters
-        ----------
-        prediction, target
-            One number per row.
-
-        Returns
-        -------
-        ndarray
-            One number per row.
-        """
+        """Return the derivative by the prediction."""
         u = np.clip((prediction - target) / self.reach, -1.0, 1.0)
         s = u * u
         below = 0.5 + u * (15 - s * (10 - 3 * s)) / 16
         return np.clip(below - self.tau, -self.tau, 1 - self.tau)
 
     def curvature(self, prediction: Floats, target: Floats) -> Floats:
-        """Return the second derivative: the kernel's height at the target.
-
-        Parameters
-        ----------
-        prediction, target
-            One number per row.
-
-        Returns
-        -------
-        ndarray
-            One number per row.
-        """
+        """Return the second derivative: the kernel's height at the target."""
         u = np.clip((prediction - target) / self.reach, -1.0, 1.0)
         rest = 1 - u * u
         curvature: Floats = 15 / (16 * self.reach) * (rest * rest)
