@@ -24,8 +24,8 @@ from tests.tiers import mostly_slow
 from unacorda import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, inference
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter, MissingBound
-from unacorda.inference.budgets import selection_epsilon
 from unacorda.inference.estimates import quantiles
+from unacorda.inference.records import selection_epsilon
 from unacorda.mechanisms.selection.exponential import PiecewiseConstantExponential
 from unacorda.privacy.estimates import Estimate
 from unacorda.privacy.guarantees import Guarantee

@@ -27,9 +27,8 @@ from unacorda import (
     inference,
 )
 from unacorda.errors import InvalidParameter
-from unacorda.inference import ranges
-from unacorda.inference.ranges import column_ranges, edges, range_of
-from unacorda.inference.sums import noisy_counts
+from unacorda.inference import sums
+from unacorda.inference.sums import column_ranges, edges, noisy_counts, range_of
 from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.privacy.guarantees import Guarantee
 
@@ -187,7 +186,7 @@ def test_a_replaced_row_moves_two_counts_of_each_column_by_one(
         return real(counts, moved=moved, **named)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ranges, "noisy_counts", noting)
+        patch.setattr(sums, "noisy_counts", noting)
         for one in (row, other):
             column_ranges(np.array([[1.0, -2.0, 0.0], one]), **noise)  # type: ignore[arg-type]
     moved = np.abs(counted[0] - counted[1])

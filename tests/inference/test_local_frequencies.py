@@ -16,7 +16,7 @@ from unacorda import GDP, ApproxDP, PureDP, ReplaceOne, SeededBits, accounting, 
 from unacorda.bits import ScriptedBits
 from unacorda.errors import InvalidParameter
 from unacorda.inference import frequency_randomizer, local_frequencies
-from unacorda.inference.local.estimates import NoisyCategories
+from unacorda.inference.estimates.local import NoisyCategories
 from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.privacy.guarantees import Guarantee
 

@@ -16,7 +16,7 @@ from unacorda import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, ReplaceOne, SeededBit
 from unacorda.bits import ScriptedBits
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.inference import local_mean, mean_randomizer
-from unacorda.inference.local.estimates import NoisyNumber
+from unacorda.inference.estimates.local import NoisyNumber
 from unacorda.mechanisms import Laplace
 from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.mechanisms.local import Duchi, Hybrid, Piecewise

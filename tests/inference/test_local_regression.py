@@ -16,10 +16,10 @@ from tests.inference.watched_fits import Floats, worst_rows
 from unacorda import GDP, ZCDP, ApproxDP, PureDP, ReplaceOne, SeededBits, accounting, inference
 from unacorda.bits import ScriptedBits
 from unacorda.errors import InvalidParameter, MissingBound
-from unacorda.inference.local.estimates import NoisyVector
-from unacorda.inference.local.regression import Device, dealt, shares
+from unacorda.inference.estimates.local import NoisyVector
 from unacorda.inference.losses import Huber, LogCosh, Logistic, Loss
 from unacorda.inference.regression.designs import scaling
+from unacorda.inference.regression.local import Device, dealt, shares
 from unacorda.inference.sums import unpacked
 from unacorda.mechanisms.local import Directions
 from unacorda.privacy.guarantees import Guarantee

@@ -19,6 +19,11 @@ from unacorda.inference.estimates.distributions import Histogram as Histogram
 from unacorda.inference.estimates.distributions import density as density
 from unacorda.inference.estimates.distributions import distribution as distribution
 from unacorda.inference.estimates.distributions import histogram as histogram
+from unacorda.inference.estimates.local import frequency_randomizer as frequency_randomizer
+from unacorda.inference.estimates.local import local_frequencies as local_frequencies
+from unacorda.inference.estimates.local import local_mean as local_mean
+from unacorda.inference.estimates.local import mean_randomizer as mean_randomizer
+from unacorda.inference.estimates.local import vector_randomizer as vector_randomizer
 from unacorda.inference.estimates.matrices import MatrixEstimate as MatrixEstimate
 from unacorda.inference.estimates.matrices import correlation_matrix as correlation_matrix
 from unacorda.inference.estimates.matrices import covariance_matrix as covariance_matrix
@@ -46,20 +51,15 @@ from unacorda.inference.hypothesis_tests.means import two_sample_t_test as two_s
 from unacorda.inference.hypothesis_tests.results import Power as Power
 from unacorda.inference.hypothesis_tests.results import TestResult as TestResult
 from unacorda.inference.hypothesis_tests.results import power_curve as power_curve
-from unacorda.inference.local.estimates import frequency_randomizer as frequency_randomizer
-from unacorda.inference.local.estimates import local_frequencies as local_frequencies
-from unacorda.inference.local.estimates import local_mean as local_mean
-from unacorda.inference.local.estimates import mean_randomizer as mean_randomizer
-from unacorda.inference.local.estimates import vector_randomizer as vector_randomizer
-from unacorda.inference.local.regression import LocalLinearRegression as LocalLinearRegression
-from unacorda.inference.local.regression import LocalLogisticRegression as LocalLogisticRegression
-from unacorda.inference.local.regression import LocalMEstimator as LocalMEstimator
 from unacorda.inference.regression.generalized_linear import (
     LogisticRegression as LogisticRegression,
 )
 from unacorda.inference.regression.generalized_linear import PoissonRegression as PoissonRegression
 from unacorda.inference.regression.linear import LinearRegression as LinearRegression
 from unacorda.inference.regression.linear import RidgeRegression as RidgeRegression
+from unacorda.inference.regression.local import LocalLinearRegression as LocalLinearRegression
+from unacorda.inference.regression.local import LocalLogisticRegression as LocalLogisticRegression
+from unacorda.inference.regression.local import LocalMEstimator as LocalMEstimator
 from unacorda.inference.regression.m_estimation import MEstimator as MEstimator
 from unacorda.inference.regression.m_estimation import QuantileRegression as QuantileRegression
 from unacorda.inference.regression.noisy_sgd import NoisySGD as NoisySGD

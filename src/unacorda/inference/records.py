@@ -1,13 +1,19 @@
-"""Reads columns, matrices and public bounds of callers, as float64 arrays.
+"""Reads what callers hand in: columns and matrices, public bounds, and budgets.
 
 One row is one person, and the number of rows is public: neighbors differ by one replaced row.
 Errors depend only on shapes and dtypes, never on a value: NaN raises no error.
+
+An estimator makes several releases: a scale, gradients, matrices for its standard errors. The whole
+budget is converted once, analytically, into the largest mu-GDP that implies it. Squares of mu add,
+so shares add up to the whole without loss (Dong, Roth, Su 2022, Corollary 3.3). The final guarantee
+is the budget itself.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
+from fractions import Fraction
 from statistics import NormalDist
 from typing import Any, Final, TypeAlias
 
@@ -16,6 +22,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks, elements
 from unacorda.errors import InvalidParameter, MissingBound
+from unacorda.privacy.guarantees import (
+    GDP,
+    ZCDP,
+    ApproxDP,
+    Guarantee,
+    PureDP,
+    RenyiDP,
+    bounded_range_within,
+)
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -24,6 +39,9 @@ _FARTHEST: Final = 1e100
 
 _SIZES: Final = (1e-40, 1e40)
 """Sizes whose fourth powers, times those of matrices, stay far from both ends of a float."""
+
+_LEAST_EPSILON: Final = Fraction(1, 2**200)
+"""Of an epsilon with which something is chosen; floats cannot separate less from none."""
 
 
 def column(argument: str, values: ArrayLike, *, least: int = 1) -> Floats:
@@ -166,3 +184,99 @@ def unit_values(values: Floats, *, lower: float, upper: float) -> Floats:
         scaled = (np.clip(values, lower, upper) - centre) / half
     np.nan_to_num(scaled, copy=False, nan=0.0)
     return np.clip(scaled, -1.0, 1.0, out=scaled)
+
+
+def check_budget(budget: object) -> Guarantee:
+    """Returns a guarantee that allows some loss; InvalidParameter for anything else.
+
+    >>> check_budget(PureDP(1))
+    PureDP(epsilon=1.0)
+    """
+    if not isinstance(budget, PureDP | ApproxDP | ZCDP | GDP | RenyiDP):
+        raise InvalidParameter(
+            "budget", budget, expected="a guarantee such as unacorda.GDP(1) or ApproxDP(1, 1e-6)"
+        )
+    checks.demand(
+        budget.additive[0], "budget", budget, expected="a guarantee that allows some privacy loss"
+    )
+    return budget
+
+
+def takes_normal_noise(budget: Guarantee) -> bool:
+    """True if normal noise can keep such a guarantee."""
+    return not (isinstance(budget, PureDP) or (isinstance(budget, ApproxDP) and not budget.delta))
+
+
+def gdp_budget(budget: object) -> GDP:
+    """The largest Gaussian DP, its delta 0, that implies the budget.
+
+    GDP is unchanged, ApproxDP is inverted analytically, and ZCDP and RenyiDP become the normal
+    mechanism that they allow. Raises InvalidParameter for PureDP, which normal noise cannot keep,
+    and for an ApproxDP without a delta.
+
+    >>> gdp_budget(ZCDP(0.5))
+    GDP(mu=1.0)
+    """
+    checked = check_budget(budget)
+    if isinstance(checked, PureDP):
+        raise InvalidParameter(
+            "budget",
+            checked,
+            expected="GDP, ZCDP, RenyiDP or ApproxDP with a delta, since normal noise keeps no "
+            f"pure guarantee; for instance ApproxDP({float(checked.epsilon):g}, 1e-6)",
+        )
+    return GDP.from_squared(GDP.within(checked).mu_squared)
+
+
+def shareable(budget: object, *, releases: int) -> PureDP | ZCDP | GDP:
+    """Convert the budget to the kind that suits this number of releases of single numbers.
+
+    ApproxDP becomes PureDP or Gaussian DP, whichever leaves less noise; RenyiDP its zCDP.
+
+    >>> shareable(ApproxDP(1, 1e-6), releases=2), shareable(RenyiDP(8, 2), releases=2)
+    (PureDP(epsilon=1.0), ZCDP(rho=0.25))
+    """
+    checked = check_budget(budget)
+    match checked:
+        case PureDP() | ZCDP() | GDP():
+            return checked
+        case RenyiDP(alpha, epsilon):
+            return ZCDP(epsilon / alpha)
+        case ApproxDP(epsilon, delta):
+            pure = PureDP(epsilon)
+            if not delta:
+                return pure
+            normal = gdp_budget(checked)
+            # Deviations sqrt 2 k / epsilon and sqrt k / mu, both squared.
+            return pure if 2 * releases * normal.mu_squared <= epsilon**2 else normal
+
+
+def selection_epsilon(budget: object, *, releases: int = 1) -> Fraction:
+    """The largest epsilon of each of so many exponential mechanisms within the budget.
+
+    Their range is bounded: each costs epsilon^2 / 8 in zCDP, and less than a pure mechanism in
+    Gaussian DP. Under ApproxDP pure composition is better for a few. Raises InvalidParameter if the
+    budget is too small for a meaningful choice. Source: docs/proofs/bounded_range.md, Theorem 1;
+    Cesar and Rogers 2020 (zCDP).
+
+    >>> [round(float(selection_epsilon(budget)), 3) for budget in (GDP(1), ZCDP(0.5))]
+    [1.614, 2.0]
+    """
+    checked = check_budget(budget)
+    epsilon = _selection_epsilon(checked, releases=releases)
+    checks.demand(
+        epsilon > _LEAST_EPSILON,
+        "budget",
+        budget,
+        expected="a larger one: no selection could use this one",
+    )
+    return epsilon
+
+
+def _selection_epsilon(budget: Guarantee, *, releases: int) -> Fraction:
+    if not isinstance(budget, ApproxDP):
+        return bounded_range_within(budget * Fraction(1, releases))
+    pure = budget.epsilon / releases
+    if not budget.delta:
+        return pure
+    return max(pure, _selection_epsilon(gdp_budget(budget), releases=releases))

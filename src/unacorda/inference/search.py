@@ -27,7 +27,6 @@ from unacorda.accounting.calibration import calibrate
 from unacorda.accounting.selection import stop_of
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import FitFailed, InvalidParameter
-from unacorda.inference.budgets import gdp_budget
 from unacorda.inference.contract import (
     Splitter,
     Wrapper,
@@ -42,6 +41,7 @@ from unacorda.inference.diagnostics.scoring import (
     ScoringChoice,
     noisy_score,
 )
+from unacorda.inference.records import gdp_budget
 from unacorda.inference.validation import (
     GridRows,
     candidate_of,

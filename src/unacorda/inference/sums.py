@@ -1,4 +1,4 @@
-r"""Sums over rows with noise: exact sums of float64, noise for them, and means within one budget.
+r"""Sums over rows with noise: means within one budget, and counts that show a column's range.
 
 A sum of floats depends on the order of its terms, so replacing a record can change it by more than
 the record's bound (Casacuberta, Shoemate, Vadhan, Wagaman 2022). Exact integer sums avoid this but
@@ -18,15 +18,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
+from statistics import NormalDist
 from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unacorda import checks
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
-from unacorda.inference.budgets import check_budget, gdp_budget, takes_normal_noise
-from unacorda.inference.records import Floats
+from unacorda.inference.records import Floats, check_budget, gdp_budget, takes_normal_noise
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, Guarantee, PureDP
@@ -56,6 +57,14 @@ _ABOVE: Final = 4
 """A level of so many deviations of its noise, or more, is off by a quarter or so."""
 
 _LEAST_LEVEL: Final = 2.0**-10
+
+BOUNDS_SHARE: Final = 0.05
+"""The share of the budget that finds bounds, by default."""
+
+_MOST_SHARE: Final = 0.25
+_POWERS: Final = (-40, 60)
+_DEVIATIONS: Final = 4.0
+"""Standard deviations of normal noise from which on a bin stands out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -364,3 +373,75 @@ def _upper(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
     """Places in the upper triangle, and the weights of their numbers: 1, or sqrt 2."""
     lines, columns = np.triu_indices(size)
     return lines, columns, np.where(lines == columns, 1.0, math.sqrt(2))
+
+
+def check_share(bounds_share: float) -> Fraction:
+    """Returns the share of the budget that finds bounds, as a short fraction, rounded down.
+
+    InvalidParameter unless it is from 1e-6 to 1/4.
+
+    >>> check_share(0.1)
+    Fraction(1, 10)
+    """
+    share = checks.finite(bounds_share=bounds_share)
+    if not 1e-6 <= share <= _MOST_SHARE:
+        raise InvalidParameter(
+            "bounds_share",
+            bounds_share,
+            expected=f"a share of the budget, from 1e-6 to {_MOST_SHARE}",
+        )
+    return Fraction(math.floor(share * 10**9), 10**9)
+
+
+def edges() -> Floats:
+    """The edges of the bins, rising, negative ones first; 0 is one of them."""
+    sizes = 2.0 ** np.arange(_POWERS[0], _POWERS[1] + 1, 2)
+    return np.concatenate([-sizes[::-1], [0.0], sizes])
+
+
+def range_of(counts: Floats, deviation: float) -> tuple[float, float]:
+    """The range of the bins that exceed their noise; (-1, 1) if none does, or only that of 0.
+
+    If most rows are 0, noise may hide the others. A count at 0 does not show their size, and dummy
+    variables are the most common case.
+
+    >>> counts = np.zeros(len(edges()) + 1)
+    >>> counts[np.searchsorted(edges(), [20.0, 70.0], side="right")] = 1.0
+    >>> range_of(counts, 0.01)
+    (16.0, 256.0)
+    """
+    ends = edges()
+    seen = np.nonzero(counts > _DEVIATIONS * deviation)[0]
+    if not len(seen):
+        return -1.0, 1.0
+    lower = float(ends[max(int(seen[0]) - 1, 0)])
+    upper = float(ends[min(int(seen[-1]), len(ends) - 1)])
+    if -(2.0 ** _POWERS[0]) <= lower and upper <= 2.0 ** _POWERS[0]:
+        return -1.0, 1.0
+    return (lower, upper) if lower < upper else (lower - 1, upper + 1)
+
+
+def column_ranges(
+    x: Floats, *, budget: Guarantee, bits: RandomBits
+) -> tuple[Floats, Floats, events.Event]:
+    """Finds the ranges of all columns of a matrix within the whole budget; returns the event too.
+
+    They come from noisy histograms by signs and powers of four, whose bins are public, so that no
+    bound is needed. A range may be up to four times too wide, and a few rows may lie beyond it. A
+    replaced row changes two counts of each column by one. NaN is not counted.
+    """
+    columns = x.shape[1]
+    ends = edges()
+    size = len(ends) + 1
+    counts = np.zeros((columns, size), dtype=np.int64)
+    for place, column in enumerate(x.T):
+        known = column[~np.isnan(column)]
+        counts[place] = np.bincount(np.searchsorted(ends, known, side="right"), minlength=size)
+    found, noise = noisy_counts(counts.reshape(-1), budget=budget, bits=bits, moved=2 * columns)
+    deviation = noise.standard_deviation
+    if isinstance(noise, Laplace):  # as rarely exceeded as so many deviations of normal noise
+        tail = -math.log(2 * NormalDist().cdf(-_DEVIATIONS)) / math.sqrt(2)
+        deviation *= tail / _DEVIATIONS
+    ranges = [range_of(one, deviation) for one in found.reshape(columns, size)]
+    lower, upper = np.array(ranges).T
+    return lower, upper, noise.event

@@ -23,7 +23,6 @@ from numpy.typing import ArrayLike
 from unacorda import checks
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
-from unacorda.inference.budgets import check_budget, gdp_budget, selection_epsilon, shareable
 from unacorda.inference.contract import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -36,9 +35,26 @@ from unacorda.inference.contract import (
     how_many,
 )
 from unacorda.inference.estimates.quantiles import quartiles
-from unacorda.inference.ranges import BOUNDS_SHARE, check_share, column_ranges
-from unacorda.inference.records import Floats, bounds_of, half_width
-from unacorda.inference.sums import ROOT_TWO, ROUNDED, packed, row_sum, slack, unpacked
+from unacorda.inference.records import (
+    Floats,
+    bounds_of,
+    check_budget,
+    gdp_budget,
+    half_width,
+    selection_epsilon,
+    shareable,
+)
+from unacorda.inference.sums import (
+    BOUNDS_SHARE,
+    ROOT_TWO,
+    ROUNDED,
+    check_share,
+    column_ranges,
+    packed,
+    row_sum,
+    slack,
+    unpacked,
+)
 from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.mechanisms.shaped.vectors import KNorm
 from unacorda.privacy import events

@@ -24,7 +24,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import FitFailed, InvalidParameter
-from unacorda.inference.budgets import check_budget, gdp_budget
 from unacorda.inference.contract import (
     Pipeline,
     Splitter,
@@ -42,7 +41,7 @@ from unacorda.inference.contract import (
 )
 from unacorda.inference.diagnostics.cells import critical, data_frame
 from unacorda.inference.diagnostics.scoring import Scoring, ScoringChoice, scoring_of
-from unacorda.inference.records import Floats
+from unacorda.inference.records import Floats, check_budget, gdp_budget
 from unacorda.inference.regression.sparse import SparseRegression
 from unacorda.inference.sums import NoisySums
 from unacorda.mechanisms.parameters import whole

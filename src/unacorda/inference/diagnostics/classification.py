@@ -15,7 +15,6 @@ from scipy.special import expit
 from unacorda.bits import RandomBits, source_of
 from unacorda.checks import demand
 from unacorda.errors import InvalidParameter
-from unacorda.inference.budgets import check_budget, shareable
 from unacorda.inference.diagnostics.cells import critical, data_frame, summarize
 from unacorda.inference.diagnostics.scores import ScoreTable
 from unacorda.inference.diagnostics.scoring import (
@@ -27,7 +26,7 @@ from unacorda.inference.diagnostics.scoring import (
     score_bins,
     score_edges,
 )
-from unacorda.inference.records import Floats
+from unacorda.inference.records import Floats, check_budget, shareable
 from unacorda.inference.sums import law_of, release_numbers
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import Guarantee

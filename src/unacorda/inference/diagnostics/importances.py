@@ -21,7 +21,6 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda.bits import RandomBits, source_of
 from unacorda.checks import demand
 from unacorda.errors import InvalidParameter, MissingBound
-from unacorda.inference.budgets import check_budget, shareable
 from unacorda.inference.diagnostics.cells import Diagnostic, NoisyCells, data_frame
 from unacorda.inference.diagnostics.scoring import (
     RowNorms,
@@ -30,7 +29,15 @@ from unacorda.inference.diagnostics.scoring import (
     class_codes,
     known_classes,
 )
-from unacorda.inference.records import Floats, bounds_of, column, matrix, public_size
+from unacorda.inference.records import (
+    Floats,
+    bounds_of,
+    check_budget,
+    column,
+    matrix,
+    public_size,
+    shareable,
+)
 from unacorda.inference.sums import law_of, release_numbers
 from unacorda.mechanisms.parameters import whole
 from unacorda.privacy import events

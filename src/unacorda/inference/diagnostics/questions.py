@@ -22,7 +22,6 @@ from scipy.special import expit, logit
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter, MissingBound
-from unacorda.inference.budgets import check_budget, gdp_budget
 from unacorda.inference.diagnostics.residuals import (
     BY_BINS,
     HISTOGRAM,
@@ -40,7 +39,7 @@ from unacorda.inference.expressions import (
     exponential_columns,
     literal,
 )
-from unacorda.inference.records import Floats, public_pair, public_size
+from unacorda.inference.records import Floats, check_budget, gdp_budget, public_pair, public_size
 from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.mechanisms.contributions import SumRequest
 from unacorda.mechanisms.parameters import whole

@@ -21,7 +21,6 @@ from scipy.special import ndtri
 
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter, MissingBound
-from unacorda.inference.budgets import check_budget, shareable
 from unacorda.inference.diagnostics.cells import (
     Diagnostic,
     Errors,
@@ -33,9 +32,15 @@ from unacorda.inference.diagnostics.cells import (
     summarize,
 )
 from unacorda.inference.diagnostics.scoring import RowNorms, RowOwners, fitted_values
-from unacorda.inference.ranges import BOUNDS_SHARE
-from unacorda.inference.records import Floats, column, public_pair, public_size
-from unacorda.inference.sums import law_of, release_numbers
+from unacorda.inference.records import (
+    Floats,
+    check_budget,
+    column,
+    public_pair,
+    public_size,
+    shareable,
+)
+from unacorda.inference.sums import BOUNDS_SHARE, law_of, release_numbers
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
 from unacorda.mechanisms.parameters import whole
 from unacorda.privacy import events

@@ -21,13 +21,13 @@ from numpy.typing import ArrayLike
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.extras import require
-from unacorda.inference.budgets import shareable
 from unacorda.inference.records import (
     ArrayErrors,
     Floats,
     half_width,
     matrix,
     public_pair,
+    shareable,
     unit_values,
 )
 from unacorda.inference.sums import ROUNDED, floored, noisy_mean, sum_noise

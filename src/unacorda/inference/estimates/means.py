@@ -26,9 +26,16 @@ from numpy.typing import ArrayLike
 from scipy.special import log_ndtr
 
 from unacorda.bits import RandomBits, source_of
-from unacorda.inference.budgets import check_budget, selection_epsilon, shareable
 from unacorda.inference.estimates.quantiles import quartiles
-from unacorda.inference.records import Floats, column, public_range, unit_values
+from unacorda.inference.records import (
+    Floats,
+    check_budget,
+    column,
+    public_range,
+    selection_epsilon,
+    shareable,
+    unit_values,
+)
 from unacorda.inference.sums import (
     ROUNDED,
     additive_noise,

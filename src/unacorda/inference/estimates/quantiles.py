@@ -25,8 +25,7 @@ from unacorda import checks
 from unacorda.bits import RandomBits, source_of
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.inference.budgets import selection_epsilon, shareable
-from unacorda.inference.records import Floats, column, public_range
+from unacorda.inference.records import Floats, column, public_range, selection_epsilon, shareable
 from unacorda.mechanisms.selection.exponential import PiecewiseConstantExponential
 from unacorda.privacy.estimates import Estimate
 from unacorda.privacy.guarantees import Guarantee

@@ -29,10 +29,9 @@ from unacorda import checks, elements
 from unacorda.bits import RandomBits, source_of
 from unacorda.checks import demand
 from unacorda.errors import InvalidParameter
-from unacorda.inference.budgets import gdp_budget, shareable
 from unacorda.inference.hypothesis_tests import results
 from unacorda.inference.hypothesis_tests.results import Alternative, check_alternative
-from unacorda.inference.records import Floats, column
+from unacorda.inference.records import Floats, column, gdp_budget, shareable
 from unacorda.inference.sums import noisy_counts
 from unacorda.mechanisms.additive.integer import DiscreteLaplace
 from unacorda.mechanisms.additive.real import Gaussian

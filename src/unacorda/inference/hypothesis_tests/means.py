@@ -27,7 +27,6 @@ from scipy.stats import rankdata
 from unacorda import checks
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
-from unacorda.inference.budgets import check_budget
 from unacorda.inference.estimates.means import Moments, unit_moments
 from unacorda.inference.hypothesis_tests import results
 from unacorda.inference.hypothesis_tests.results import (
@@ -36,7 +35,7 @@ from unacorda.inference.hypothesis_tests.results import (
     TestResult,
     simulate_noise,
 )
-from unacorda.inference.records import Floats, column, public_range, unit_values
+from unacorda.inference.records import Floats, check_budget, column, public_range, unit_values
 from unacorda.inference.sums import additive_noise, release_numbers
 from unacorda.privacy.guarantees import Guarantee
 

@@ -16,7 +16,6 @@ from typing import Final
 
 import numpy as np
 
-from unacorda.inference.ranges import edges, range_of
 from unacorda.inference.records import Floats
 from unacorda.inference.regression.rows import (
     GRADIENT,
@@ -27,7 +26,7 @@ from unacorda.inference.regression.rows import (
     Value,
     share_of,
 )
-from unacorda.inference.sums import ROOT_TWO, NoisySums
+from unacorda.inference.sums import ROOT_TWO, NoisySums, edges, range_of
 
 _SEEN, _STANDS_OUT, _CERTAIN = 2.5, 3.5, 4.0
 """From how many deviations of its noise on a count is taken for one: the dearer one is that is seen

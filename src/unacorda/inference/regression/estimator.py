@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
-from unacorda.inference.budgets import check_budget, gdp_budget
 from unacorda.inference.contract import (
     WEIGHTS_ARE_CLIPPED,
     BaseEstimator,
@@ -22,15 +21,14 @@ from unacorda.inference.contract import (
     paired,
     reading_notes,
 )
-from unacorda.inference.ranges import BOUNDS_SHARE, check_share
-from unacorda.inference.records import Floats, bounds_of, public_pair
+from unacorda.inference.records import Floats, bounds_of, check_budget, gdp_budget, public_pair
 from unacorda.inference.regression.arrays import ArrayRows
 from unacorda.inference.regression.bounds import find_ranges
 from unacorda.inference.regression.covariance import Fitted
 from unacorda.inference.regression.results import Intervals, LinearPredictor
 from unacorda.inference.regression.rows import Rows, Unit
 from unacorda.inference.regression.tables import Table, TableRows, TableSums, note_table
-from unacorda.inference.sums import LEVEL, NoisySums, norm_of
+from unacorda.inference.sums import BOUNDS_SHARE, LEVEL, NoisySums, check_share, norm_of
 from unacorda.privacy.guarantees import GDP, Guarantee
 
 _HEARD: Final = 0.12

@@ -21,10 +21,9 @@ from numpy.typing import ArrayLike
 from unacorda import accounting, checks
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
-from unacorda.inference.budgets import check_budget, takes_normal_noise
 from unacorda.inference.contract import BaseEstimator, PrivateEstimator, count_fit, paired
 from unacorda.inference.losses import Loss
-from unacorda.inference.records import Floats
+from unacorda.inference.records import Floats, check_budget, takes_normal_noise
 from unacorda.inference.regression.designs import scaling
 from unacorda.inference.regression.results import LinearPredictor, ManyPeople
 from unacorda.mechanisms.additive.real import Gaussian

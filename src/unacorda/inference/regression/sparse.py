@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter, MissingBound
-from unacorda.inference.budgets import check_budget, gdp_budget, selection_epsilon
 from unacorda.inference.contract import (
     Splitter,
     Wrapper,
@@ -37,7 +36,14 @@ from unacorda.inference.contract import (
     rehearse,
     size_of,
 )
-from unacorda.inference.records import Floats, bounds_of, public_pair
+from unacorda.inference.records import (
+    Floats,
+    bounds_of,
+    check_budget,
+    gdp_budget,
+    public_pair,
+    selection_epsilon,
+)
 from unacorda.inference.regression.designs import SPREAD
 from unacorda.inference.regression.results import Summary
 from unacorda.inference.sums import BLOCK, NoisySums

@@ -24,7 +24,6 @@ from unacorda.inference.expressions import (
     exponential_columns,
     literal,
 )
-from unacorda.inference.ranges import edges, range_of
 from unacorda.inference.records import Floats
 from unacorda.inference.regression.arrays import FAR, OCTAVES
 from unacorda.inference.regression.rows import (
@@ -40,7 +39,7 @@ from unacorda.inference.regression.rows import (
     Value,
     bounded_back,
 )
-from unacorda.inference.sums import LEVEL, BudgetShares, Moment, level_of, unpacked
+from unacorda.inference.sums import LEVEL, BudgetShares, Moment, edges, level_of, range_of, unpacked
 from unacorda.mechanisms.contributions import SumRequest
 from unacorda.privacy.guarantees import GDP
 

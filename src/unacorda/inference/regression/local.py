@@ -25,7 +25,6 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda import checks, elements
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter, MissingBound
-from unacorda.inference.budgets import check_budget
 from unacorda.inference.contract import (
     BaseEstimator,
     count_fit,
@@ -34,9 +33,9 @@ from unacorda.inference.contract import (
     paired,
     reading_notes,
 )
-from unacorda.inference.local.estimates import NoisyVector, VectorReports, vector_randomizer
+from unacorda.inference.estimates.local import NoisyVector, VectorReports, vector_randomizer
 from unacorda.inference.losses import Huber, Logistic, Loss, Poisson
-from unacorda.inference.records import Floats, public_size
+from unacorda.inference.records import Floats, check_budget, public_size
 from unacorda.inference.regression.covariance import HIDDEN_CURVATURE
 from unacorda.inference.regression.designs import (
     Scaling,
@@ -152,7 +151,7 @@ class LocalMEstimator(_LocalLine):
     r"""Fits the linear predictor that minimizes a mean loss, by one randomized report per person.
 
     A fit simulates the people: they are dealt out to rounds at random and each sends one report,
-    through `unacorda.inference.local.regression.Device`, which is the code for their devices. It
+    through `unacorda.inference.regression.local.Device`, which is the code for their devices. It
     takes tens of thousands of people. Rows with a number that is not finite report nothing.
 
     Source: Duchi, Jordan, Wainwright 2018, arXiv:1604.02390, section 5 (one-pass local descent);

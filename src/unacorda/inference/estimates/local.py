@@ -24,8 +24,14 @@ from numpy.typing import ArrayLike
 from unacorda import checks, elements
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
-from unacorda.inference.budgets import check_budget, gdp_budget, takes_normal_noise
-from unacorda.inference.records import Floats, column, public_range
+from unacorda.inference.records import (
+    Floats,
+    check_budget,
+    column,
+    gdp_budget,
+    public_range,
+    takes_normal_noise,
+)
 from unacorda.inference.sums import ROOT_TWO
 from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.mechanisms.contributions import clip_rows
