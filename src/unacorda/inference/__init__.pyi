@@ -66,6 +66,6 @@ from unacorda.inference.regression.noisy_sgd import NoisySGD as NoisySGD
 from unacorda.inference.regression.sparse import SparseRegression as SparseRegression
 from unacorda.inference.search import CrossValidatedSearch as CrossValidatedSearch
 from unacorda.inference.search import HeldOutSearch as HeldOutSearch
+from unacorda.inference.search import ValidationCurve as ValidationCurve
 from unacorda.inference.transformers import PCA as PCA
 from unacorda.inference.transformers import RobustScaler as RobustScaler
-from unacorda.inference.validation import ValidationCurve as ValidationCurve
