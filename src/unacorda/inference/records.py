@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks, elements
 from unacorda.errors import InvalidParameter, MissingBound
+from unacorda.extras import require
 from unacorda.privacy.guarantees import (
     GDP,
     ZCDP,
@@ -90,15 +91,19 @@ def public_range(lower: float | None, upper: float | None, *, of: str) -> tuple[
     return low, high
 
 
-def public_size(**arguments: float) -> float:
+def public_size(**arguments: float | None) -> float:
     """The one named argument, a public number from 1e-40 to 1e40; else InvalidParameter.
+
+    Raises MissingBound where it is left out.
 
     >>> public_size(largest=20)
     20.0
     """
     ((argument, given),) = arguments.items()
+    if given is None:
+        raise MissingBound(argument, expected="a public bound; what is larger is clipped to it")
     least, most = _SIZES
-    if not least <= (size := checks.positive(**arguments)) <= most:
+    if not least <= (size := checks.positive(**{argument: given})) <= most:
         raise InvalidParameter(argument, given, expected=f"a number from {least:g} to {most:g}")
     return size
 
@@ -157,6 +162,11 @@ def half_width(confidence: float, sampling: Floats, privacy: Floats | float) -> 
     """Half the width of intervals whose two errors are normal; confidence: in (0, 1)."""
     z = NormalDist().inv_cdf((1 + checks.probability(confidence=confidence)) / 2)
     return np.asarray(z * np.hypot(sampling, privacy))
+
+
+def data_frame(**columns: Any) -> Any:
+    """A data frame of columns of one length; MissingExtra without pandas."""
+    return require("pandas", extra="frames").DataFrame(columns)
 
 
 class ArrayErrors:

@@ -50,14 +50,14 @@ from unacorda.inference.contract import (
     size_of,
     stand_in,
 )
-from unacorda.inference.diagnostics.cells import critical, data_frame
+from unacorda.inference.diagnostics.cells import critical
 from unacorda.inference.diagnostics.scoring import (
     Scoring,
     ScoringChoice,
     noisy_score,
     scoring_of,
 )
-from unacorda.inference.records import Floats, check_budget, gdp_budget
+from unacorda.inference.records import Floats, check_budget, data_frame, gdp_budget
 from unacorda.inference.regression.sparse import SparseRegression
 from unacorda.inference.sums import NoisySums
 from unacorda.mechanisms.parameters import whole
@@ -345,15 +345,8 @@ class ValidationCurve(GridWrapper):
         columns: dict[str, Any] = {
             name: [one[name] for one in self.candidates_] for name in self.candidates_[0]
         }
-        return data_frame(
-            {
-                **columns,
-                "score": self.scores_,
-                "noise_error": self.score_errors_,
-                "lower": self.scores_ - half,
-                "upper": self.scores_ + half,
-            }
-        )
+        columns |= {"score": self.scores_, "noise_error": self.score_errors_}
+        return data_frame(**columns | {"lower": self.scores_ - half, "upper": self.scores_ + half})
 
 
 class PrivateSearch(GridWrapper):

@@ -19,8 +19,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 
 from unacorda import checks
-from unacorda.extras import require
-from unacorda.inference.records import Floats
+from unacorda.inference.records import Floats, data_frame
 
 Errors: TypeAlias = Literal["noise", "both"]
 """What intervals count: the noise alone, or that of a fresh sample of rows as well."""
@@ -30,6 +29,7 @@ CLEAR: Final = 5.0
 
 UNIT: Final = (0.0, 1.0)
 
+_NUMBERS: Final = ("value", "noise_error", "sampling_error", "lower", "upper")
 _JOINED: Final = 3.0
 """The least number of rows of joined bins, in deviations of its noise."""
 
@@ -50,12 +50,6 @@ def critical(confidence: float, law: str) -> float:
     """
     z = NormalDist().inv_cdf((1 + checks.probability(confidence=confidence)) / 2)
     return z if law == "normal" else max(z, -math.log1p(-confidence) / math.sqrt(2))
-
-
-def data_frame(columns: dict[str, Any], *, index: str | None = None) -> Any:
-    """A data frame of columns of one length; MissingExtra without pandas."""
-    frame = require("pandas", extra="frames").DataFrame(columns)
-    return frame if index is None else frame.set_index(index)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,9 +141,9 @@ class Diagnostic:
 
 def summarize(found: Mapping[Any, Diagnostic], *, index: str = "name") -> Any:
     """A data frame of numbers, one line each."""
-    fields = ("value", "noise_error", "sampling_error", "lower", "upper", "cannot")
-    columns = {field: [getattr(one, field) for one in found.values()] for field in fields}
-    return data_frame({index: list(found), **columns}, index=index)
+    columns = {name: [getattr(one, name) for one in found.values()] for name in _NUMBERS}
+    cannot = [one.cannot for one in found.values()]
+    return data_frame(**{index: list(found)}, **columns, cannot=cannot).set_index(index)
 
 
 def join_bins(rows: Floats, *, deviation: float) -> list[tuple[int, int]]:
@@ -240,13 +234,8 @@ class NoisyCells:
     def ratio(self, over: Floats, under: Floats, **named: Any) -> Diagnostic:
         """One ratio; see `ratios`."""
         found = self.ratios(over[None], under[None], **named)
-        return Diagnostic(
-            value=float(found.value[0]),
-            noise_error=float(found.noise_error[0]),
-            sampling_error=float(found.sampling_error[0]),
-            lower=float(found.lower[0]),
-            upper=float(found.upper[0]),
-        )
+        numbers: dict[str, Any] = {name: float(getattr(found, name)[0]) for name in _NUMBERS}
+        return Diagnostic(**numbers)
 
     def sums(self, weights: Floats, *, confidence: float) -> tuple[Floats, Floats, Floats]:
         """Weighted sums, their noise, and half the width of their intervals."""

@@ -15,7 +15,7 @@ from scipy.special import expit
 from unacorda.bits import RandomBits, source_of
 from unacorda.checks import demand
 from unacorda.errors import InvalidParameter
-from unacorda.inference.diagnostics.cells import critical, data_frame, summarize
+from unacorda.inference.diagnostics.cells import critical, summarize
 from unacorda.inference.diagnostics.scores import ScoreTable
 from unacorda.inference.diagnostics.scoring import (
     RowNorms,
@@ -26,7 +26,7 @@ from unacorda.inference.diagnostics.scoring import (
     score_bins,
     score_edges,
 )
-from unacorda.inference.records import Floats, check_budget, shareable
+from unacorda.inference.records import Floats, check_budget, data_frame, shareable
 from unacorda.inference.sums import law_of, release_numbers
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import Guarantee
@@ -216,14 +216,12 @@ class ClassTables:
         size, half = len(self.classes), critical(confidence, self.noise) * self.deviation
         flat = self.counts.ravel()
         return data_frame(
-            {
-                "actual": [one for one in self.classes for _ in range(size)],
-                "predicted": self.classes * size,
-                "count": flat,
-                "noise_error": np.full(size * size, self.deviation),
-                "lower": flat - half,
-                "upper": flat + half,
-            }
+            actual=[one for one in self.classes for _ in range(size)],
+            predicted=self.classes * size,
+            count=flat,
+            noise_error=np.full(size * size, self.deviation),
+            lower=flat - half,
+            upper=flat + half,
         )
 
     def summary(self, *, interval: Any = "noise", confidence: float = 0.95) -> Any:

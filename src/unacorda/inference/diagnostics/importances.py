@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda.bits import RandomBits, source_of
 from unacorda.checks import demand
 from unacorda.errors import InvalidParameter, MissingBound
-from unacorda.inference.diagnostics.cells import Diagnostic, NoisyCells, data_frame
+from unacorda.inference.diagnostics.cells import Diagnostic, NoisyCells
 from unacorda.inference.diagnostics.scoring import (
     RowNorms,
     RowOwners,
@@ -34,6 +34,7 @@ from unacorda.inference.records import (
     bounds_of,
     check_budget,
     column,
+    data_frame,
     matrix,
     public_size,
     shareable,
@@ -146,13 +147,11 @@ class Importance:
             moments=np.full((count, 3), np.nan),
         )
         return data_frame(
-            {
-                "feature": self.features,
-                "importance": found.value,
-                "noise_error": found.noise_error,
-                "lower": found.lower,
-                "upper": found.upper,
-            }
+            feature=self.features,
+            importance=found.value,
+            noise_error=found.noise_error,
+            lower=found.lower,
+            upper=found.upper,
         )
 
     def _repr_html_(self) -> str:
@@ -347,13 +346,10 @@ def _losses(
         demand(len(labels) == 2, "classes", labels, expected="two labels")
         codes = class_codes(y, labels, rows=rows).astype(np.float64)
         return _Losses(model=model, target=np.where(codes < 0, np.nan, codes), bound=None)
-    if residual_bound is None:
-        raise MissingBound(
-            "residual_bound", expected="a public bound; larger residuals are clipped to it"
-        )
+    bound = public_size(residual_bound=residual_bound)
     target = column("y", y, least=0)
     demand(len(target) == rows, "y", target.shape, expected=f"{rows} numbers, one per row of X")
-    return _Losses(model=model, target=target, bound=public_size(residual_bound=residual_bound))
+    return _Losses(model=model, target=target, bound=bound)
 
 
 def _names(model: Any, X: Any, names: Sequence[str] | None, *, width: int) -> list[str]:

@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
-from unacorda import checks
-from unacorda.errors import InvalidParameter, MissingBound
+from unacorda.errors import InvalidParameter
 from unacorda.inference.diagnostics.residuals import (
     BY_BINS,
     HISTOGRAM,
@@ -317,11 +316,7 @@ def diagnosis(
         return ScoreQuestion(edges=tuple(edges.tolist()), classes=(first, second), **shared)
     given = getattr(model, "target_bounds_", None) if target_bounds is None else target_bounds
     ends = public_pair("target_bounds", given, of="y")
-    if residual_bound is None:
-        raise MissingBound(
-            "residual_bound", expected="a public bound; larger residuals are clipped to it"
-        )
-    size = public_size(residual_bound=checks.positive(residual_bound=residual_bound))
+    size = public_size(residual_bound=residual_bound)
     number = whole("bins", 20 if bins is None else bins, least=1, most=_MOST_BINS)
     return ResidualQuestion(
         edges=tuple(np.linspace(*ends, number + 1).tolist()),

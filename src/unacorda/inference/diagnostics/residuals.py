@@ -27,7 +27,6 @@ from unacorda.inference.diagnostics.cells import (
     NoisyCells,
     check_errors,
     critical,
-    data_frame,
     join_bins,
     summarize,
 )
@@ -36,6 +35,7 @@ from unacorda.inference.records import (
     Floats,
     check_budget,
     column,
+    data_frame,
     public_pair,
     public_size,
     shareable,
@@ -332,18 +332,16 @@ class ResidualTable:
             )
         low, high = (self.edges[[ends[one] for ends in groups]] for one in (0, 1))
         return data_frame(
-            {
-                "low": low,
-                "high": high,
-                "rows": sums[:, 0],
-                "mean": [one.value for one in means],
-                "lower": [one.lower for one in means],
-                "upper": [one.upper for one in means],
-                "noise_error": [one.noise_error for one in means],
-                "spread": [one[0] for one in spreads],
-                "spread_lower": [one[1] for one in spreads],
-                "spread_upper": [one[2] for one in spreads],
-            }
+            low=low,
+            high=high,
+            rows=sums[:, 0],
+            mean=[one.value for one in means],
+            lower=[one.lower for one in means],
+            upper=[one.upper for one in means],
+            noise_error=[one.noise_error for one in means],
+            spread=[one[0] for one in spreads],
+            spread_lower=[one[1] for one in spreads],
+            spread_upper=[one[2] for one in spreads],
         )
 
     def _spread(
@@ -373,13 +371,11 @@ class ResidualTable:
         cuts = self._cuts * self.residual_bound
         half = critical(confidence, self.noise) * self.deviations[1]
         return data_frame(
-            {
-                "low": cuts[:-1],
-                "high": cuts[1:],
-                "count": self.histogram,
-                "lower": self.histogram - half,
-                "upper": self.histogram + half,
-            }
+            low=cuts[:-1],
+            high=cuts[1:],
+            count=self.histogram,
+            lower=self.histogram - half,
+            upper=self.histogram + half,
         )
 
     def normal_plot(self, *, interval: Errors = "noise", confidence: float = 0.95) -> Any:
@@ -399,13 +395,11 @@ class ResidualTable:
         )
         shares = np.maximum.accumulate(found.value)
         return data_frame(
-            {
-                "residual": self._cuts[1:-1] * self.residual_bound,
-                "share": shares,
-                "normal": ndtri(shares),
-                "lower": ndtri(found.lower),
-                "upper": ndtri(found.upper),
-            }
+            residual=self._cuts[1:-1] * self.residual_bound,
+            share=shares,
+            normal=ndtri(shares),
+            lower=ndtri(found.lower),
+            upper=ndtri(found.upper),
         )
 
     def summary(self, *, interval: Errors = "noise", confidence: float = 0.95) -> Any:

@@ -32,11 +32,10 @@ from unacorda.inference.diagnostics.cells import (
     NoisyCells,
     check_errors,
     critical,
-    data_frame,
     join_bins,
     summarize,
 )
-from unacorda.inference.records import Floats
+from unacorda.inference.records import Floats, data_frame
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee
 
@@ -143,14 +142,12 @@ class ScoreTable:
         )
         counts, errors, half = self._cells.sums(weights, confidence=confidence)
         return data_frame(
-            {
-                "actual": [0, 0, 1, 1],
-                "predicted": [0, 1, 0, 1],
-                "count": counts,
-                "noise_error": errors,
-                "lower": counts - half,
-                "upper": counts + half,
-            }
+            actual=[0, 0, 1, 1],
+            predicted=[0, 1, 0, 1],
+            count=counts,
+            noise_error=errors,
+            lower=counts - half,
+            upper=counts + half,
         )
 
     def accuracy(
@@ -318,15 +315,13 @@ class ScoreTable:
         hits = self._cells.ratios(self._weights(above, 0.0), self._weights(1.0, 0.0), **named)
         alarms = self._cells.ratios(self._weights(0.0, above), self._weights(0.0, 1.0), **named)
         return data_frame(
-            {
-                "threshold": self.edges[::-1],
-                "false_positive_rate": false,
-                "false_lower": alarms.lower,
-                "false_upper": alarms.upper,
-                "true_positive_rate": true,
-                "lower": hits.lower,
-                "upper": hits.upper,
-            }
+            threshold=self.edges[::-1],
+            false_positive_rate=false,
+            false_lower=alarms.lower,
+            false_upper=alarms.upper,
+            true_positive_rate=true,
+            lower=hits.lower,
+            upper=hits.upper,
         )
 
     def _edges_above(self) -> Floats:
@@ -380,13 +375,11 @@ class ScoreTable:
             confidence=confidence,
         )
         return data_frame(
-            {
-                "threshold": self.edges[-2::-1],
-                "recall": self._rates()[1][1:],
-                "precision": found.value,
-                "lower": found.lower,
-                "upper": found.upper,
-            }
+            threshold=self.edges[-2::-1],
+            recall=self._rates()[1][1:],
+            precision=found.value,
+            lower=found.lower,
+            upper=found.upper,
         )
 
     def lift(self, *, interval: Errors = "noise", confidence: float = 0.95) -> Any:
@@ -407,14 +400,11 @@ class ScoreTable:
         base = float(np.clip(self.positives.sum() / whole, self.deviation / whole, 1.0))
         sums = isotonic_regression(np.cumsum(rows[::-1]) / whole).x
         return data_frame(
-            {
-                "threshold": curve["threshold"],
-                "share": np.clip(sums, 0.0, 1.0),
-                **{
-                    "lift" if name == "precision" else name: curve[name] / base
-                    for name in ("precision", "lower", "upper")
-                },
-            }
+            threshold=curve["threshold"],
+            share=np.clip(sums, 0.0, 1.0),
+            lift=curve["precision"] / base,
+            lower=curve["lower"] / base,
+            upper=curve["upper"] / base,
         )
 
     def _joined(self) -> Floats:
@@ -447,17 +437,15 @@ class ScoreTable:
         with np.errstate(all="ignore"):
             means = np.nan_to_num(scores / rows, nan=0.0)
         return data_frame(
-            {
-                "low": low,
-                "high": high,
-                "score": np.clip(means, low, high),
-                "observed": found.value,
-                "noise_error": found.noise_error,
-                "sampling_error": found.sampling_error,
-                "lower": found.lower,
-                "upper": found.upper,
-                "rows": rows,
-            }
+            low=low,
+            high=high,
+            score=np.clip(means, low, high),
+            observed=found.value,
+            noise_error=found.noise_error,
+            sampling_error=found.sampling_error,
+            lower=found.lower,
+            upper=found.upper,
+            rows=rows,
         )
 
     def calibration_error(

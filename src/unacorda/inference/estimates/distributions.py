@@ -22,8 +22,14 @@ from scipy.optimize import brentq
 from unacorda import checks
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
-from unacorda.extras import require
-from unacorda.inference.records import ArrayErrors, Floats, column, half_width, public_range
+from unacorda.inference.records import (
+    ArrayErrors,
+    Floats,
+    column,
+    data_frame,
+    half_width,
+    public_range,
+)
 from unacorda.inference.sums import law_of, noisy_counts
 from unacorda.privacy.guarantees import Guarantee
 
@@ -82,14 +88,11 @@ class Histogram(ArrayErrors):
 
     def to_pandas(self) -> Any:
         """A data frame of lower, upper, count and standard error, one line per cell."""
-        frames = require("pandas", extra="frames")
-        return frames.DataFrame(
-            {
-                "lower": self.edges[:-1],
-                "upper": self.edges[1:],
-                "count": self.counts,
-                "standard_error": self.standard_error,
-            }
+        return data_frame(
+            lower=self.edges[:-1],
+            upper=self.edges[1:],
+            count=self.counts,
+            standard_error=self.standard_error,
         )
 
 
@@ -378,16 +381,13 @@ class Density(ArrayErrors):
         confidence
             Of the intervals.
         """
-        frames = require("pandas", extra="frames")
         lower, upper = self.interval(confidence)
-        return frames.DataFrame(
-            {
-                "point": self.points,
-                "value": self.values,
-                "standard_error": self.standard_error,
-                "lower": lower,
-                "upper": upper,
-            }
+        return data_frame(
+            point=self.points,
+            value=self.values,
+            standard_error=self.standard_error,
+            lower=lower,
+            upper=upper,
         )
 
     def _around(self, times: float) -> tuple[Floats, Floats]:

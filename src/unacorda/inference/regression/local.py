@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks, elements
 from unacorda.bits import RandomBits, source_of
-from unacorda.errors import InvalidParameter, MissingBound
+from unacorda.errors import InvalidParameter
 from unacorda.inference.contract import (
     BaseEstimator,
     count_fit,
@@ -246,10 +246,6 @@ class LocalLinearRegression(_LocalLine):
     residual_bound: float | None = None
 
     def _checked_loss(self) -> Loss:
-        if self.residual_bound is None:
-            raise MissingBound(
-                "residual_bound", expected="a public bound beyond which residuals are clipped"
-            )
         return Huber(public_size(residual_bound=self.residual_bound))
 
 
