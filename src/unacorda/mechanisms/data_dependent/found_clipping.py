@@ -64,7 +64,7 @@ class ClippedSum:
 
     Examples
     --------
-    >>> from unacorda.bits import SeededBits, source_of
+    >>> from unacorda.bits import SeededBits
     >>> from unacorda.mechanisms.data_dependent.removal import geometric_grid
     >>> total = FoundClipping(epsilon=1, levels=geometric_grid(1, 10**9, ratio=1.2))
     >>> released = total.release(range(2000), bits=SeededBits(1))
@@ -109,7 +109,7 @@ class FoundClipping(PureCalibrated):
 
     Examples
     --------
-    >>> from unacorda.bits import SeededBits, source_of
+    >>> from unacorda.bits import SeededBits
     >>> from unacorda.mechanisms.data_dependent.removal import geometric_grid
     >>> total = FoundClipping(epsilon=1, levels=geometric_grid(1, 10**9, ratio=1.2))
     >>> total.target, total.event

@@ -88,7 +88,7 @@ class InverseSensitivity(RangeCalibrated):
 
     Examples
     --------
-    >>> from unacorda.bits import SeededBits, source_of
+    >>> from unacorda.bits import SeededBits
     >>> from unacorda.mechanisms.data_dependent import Median
     >>> median = InverseSensitivity(epsilon=1, statistic=Median(lower=0, upper=120), grid_log2=0)
     >>> median.event

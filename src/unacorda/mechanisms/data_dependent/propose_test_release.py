@@ -80,7 +80,7 @@ class ProposeTestRelease(ApproxCalibrated):
 
     Examples
     --------
-    >>> from unacorda.bits import SeededBits, source_of
+    >>> from unacorda.bits import SeededBits
     >>> from unacorda.mechanisms.data_dependent import Median
     >>> ages = ProposeTestRelease(
     ...     statistic=Median(lower=0, upper=120), proposed=1, epsilon=1, delta=1e-6

@@ -78,7 +78,7 @@ class Underestimate:
 
     Examples
     --------
-    >>> from unacorda.bits import SeededBits, source_of
+    >>> from unacorda.bits import SeededBits
     >>> from unacorda.mechanisms.data_dependent import Sum
     >>> from unacorda.mechanisms.data_dependent.removal import geometric_grid
     >>> total = ShiftedInverse(
@@ -149,7 +149,7 @@ class ShiftedInverse(PureCalibrated):
 
     Examples
     --------
-    >>> from unacorda.bits import SeededBits, source_of
+    >>> from unacorda.bits import SeededBits
     >>> from unacorda.mechanisms.data_dependent.removal import geometric_grid
     >>> from unacorda.mechanisms.data_dependent import Sum
     >>> total = ShiftedInverse(

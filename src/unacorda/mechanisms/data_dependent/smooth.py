@@ -116,7 +116,7 @@ class SmoothSensitivity(PureCalibrated):
 
     Examples
     --------
-    >>> from unacorda.bits import SeededBits, source_of
+    >>> from unacorda.bits import SeededBits
     >>> from unacorda.mechanisms.data_dependent import Median
     >>> ages = SmoothSensitivity(statistic=Median(lower=0, upper=120), epsilon=1)
     >>> ages.event, ages.smoothness

@@ -74,7 +74,7 @@ class Directions(PureCalibrated):
     >>> mechanism = Directions(epsilon=4.0, size=3)
     >>> mechanism.axes, mechanism.nearest
     (16, 4)
-    >>> from unacorda.bits import SeededBits, source_of
+    >>> from unacorda.bits import SeededBits
     >>> mechanism.release([[0.6, 0.0, 0.8]] * 5, bits=SeededBits(1)).shape
     (5, 3)
     """

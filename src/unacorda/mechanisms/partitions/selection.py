@@ -90,7 +90,7 @@ class PartitionSelection(ApproxCalibrated):
 
     Examples
     --------
-    >>> from unacorda.bits import SeededBits, source_of
+    >>> from unacorda.bits import SeededBits
     >>> rule = PartitionSelection(epsilon=1.0, delta=1e-5)
     >>> rule.release({"flu": 812, "cold": 97, "kuru": 1}, bits=SeededBits(1))
     ['cold', 'flu']

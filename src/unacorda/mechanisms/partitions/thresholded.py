@@ -145,7 +145,7 @@ class ThresholdedLaplace(ThresholdedNoise):
 
     Examples
     --------
-    >>> from unacorda.bits import SeededBits, source_of
+    >>> from unacorda.bits import SeededBits
     >>> counts = ThresholdedLaplace(scale=2, threshold=25)
     >>> counts.release({"flu": 812, "cold": 97, "kuru": 1}, bits=SeededBits(1))
     {'cold': 104, 'flu': 813}

@@ -56,7 +56,7 @@ def draw_tries(event: NegativeBinomialTries | PoissonTries, *, bits: RandomBits)
 
     Without a cap its time is proportional to K; with a cap it is not.
 
-    >>> from unacorda.bits import SeededBits, source_of
+    >>> from unacorda.bits import SeededBits
     >>> from unacorda.privacy.events import Pure
     >>> draw_tries(
     ...     NegativeBinomialTries(event=Pure(epsilon=1), shape=0, stop=1), bits=SeededBits(1)
@@ -214,7 +214,7 @@ class BestOf:
     Examples
     --------
     >>> from unacorda import events, mechanisms
-    >>> from unacorda.bits import SeededBits, source_of
+    >>> from unacorda.bits import SeededBits
     >>> accuracy = {"slow": 810, "fast": 640, "wild": 420}  # of 1000 people, so private
     >>> count = mechanisms.DiscreteLaplace(scale=10, l1_sensitivity=1)
     >>> def run(*, bits):

@@ -367,7 +367,7 @@ class PiecewiseConstantExponential(RangeCalibrated):
 
     Examples
     --------
-    >>> from unacorda.bits import SeededBits, source_of
+    >>> from unacorda.bits import SeededBits
     >>> median = PiecewiseConstantExponential(
     ...     epsilon=1, sensitivity=1, lower=0, upper=10, grid_log2=-3
     ... )

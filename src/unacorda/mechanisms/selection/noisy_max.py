@@ -96,7 +96,7 @@ class PermuteAndFlip(PureCalibrated):
 
     Examples
     --------
-    >>> from unacorda.bits import SeededBits, source_of
+    >>> from unacorda.bits import SeededBits
     >>> choice = PermuteAndFlip(epsilon=1, sensitivity=1)
     >>> choice.event
     Pure(epsilon=1)
@@ -188,7 +188,7 @@ class TopK(RangeCalibrated):
 
     Examples
     --------
-    >>> from unacorda.bits import SeededBits, source_of
+    >>> from unacorda.bits import SeededBits
     >>> best = TopK(epsilon=3, sensitivity=1, count=3)
     >>> best.event
     Repeated(event=Exponential(epsilon=Fraction(1, 1)), count=3)

@@ -84,7 +84,7 @@ class StableSelection(ApproxCalibrated):
 
     Examples
     --------
-    >>> from unacorda.bits import SeededBits, source_of
+    >>> from unacorda.bits import SeededBits
     >>> leader = StableSelection(epsilon=1, delta=1e-6, sensitivity=1)
     >>> leader.event
     Approximate(epsilon=1, delta=1e-06)

@@ -75,7 +75,7 @@ class TreeTrace:
 
     Examples
     --------
-    >>> from unacorda.bits import SeededBits, source_of
+    >>> from unacorda.bits import SeededBits
     >>> walk = TreeSelection(noise_multiplier=1, sensitivity=1)
     >>> trace = walk.release_with_trace([0, 0, 100, 50], bits=SeededBits(1))
     >>> trace.choice, trace.path
@@ -111,7 +111,7 @@ class TreeSelection:
 
     Examples
     --------
-    >>> from unacorda.bits import SeededBits, source_of
+    >>> from unacorda.bits import SeededBits
     >>> walk = TreeSelection(noise_multiplier=1, sensitivity=1)
     >>> walk.event
     Gaussian(noise_multiplier=1)

@@ -105,7 +105,7 @@ class SparseVector(PureCalibrated):
 
     Examples
     --------
-    >>> from unacorda.bits import SeededBits, source_of
+    >>> from unacorda.bits import SeededBits
     >>> first = SparseVector(epsilon=1, sensitivity=1, threshold=1000)
     >>> first.event
     Pure(epsilon=1)
