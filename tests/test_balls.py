@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
@@ -13,7 +14,16 @@ from flint import arb, ctx
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unacorda.balls import BITS, ball, float_down, float_up, precision
+from unacorda.balls import (
+    BITS,
+    ball,
+    bracket,
+    float_down,
+    float_up,
+    fraction_up,
+    ldexp,
+    precision,
+)
 
 
 @given(st.fractions(min_value=0))
@@ -87,3 +97,57 @@ def test_threads_with_many_digits_do_not_disturb_each_other() -> None:
         thread.join()
     assert len(radii) == 600
     assert max(radii) < 4
+
+
+@given(st.fractions(), st.integers(0, 300))
+def test_a_bracket_is_that_of_the_fraction(value: Fraction, places: int) -> None:
+    low, high = bracket(lambda: ball(value), places)
+    assert low <= value * 2**places <= high <= low + 2
+
+
+@given(st.integers(0, 10**30), st.integers(1, 2000))
+def test_a_bracket_is_that_of_the_integer_root(value: int, places: int) -> None:
+    low, high = bracket(lambda: ball(value).sqrt(), places)
+    root = math.isqrt(value << 2 * places)
+    assert low <= root <= high <= low + 2
+    assert (root * root == value << 2 * places) or root < high
+
+
+@pytest.mark.parametrize("log2", [10, 200, 2000])
+def test_a_bracket_reads_on_where_digits_cancel(log2: int) -> None:
+    tiny = Fraction(1, 3 << log2)
+    low, high = bracket(lambda: ((1 + ball(tiny)) - 1) / ball(tiny), 100)
+    assert low <= 1 << 100 <= high <= low + 2
+
+
+def test_a_bracket_holds_where_precision_is_lowered_meanwhile() -> None:
+    digits = [20, 20, 20]
+
+    def rough() -> arb:
+        if digits:
+            ctx.prec = digits.pop()
+        return arb(1) / 3
+
+    low, high = bracket(rough, 128)
+    assert low <= Fraction(1 << 128, 3) <= high <= low + 2
+    assert not digits
+    assert ctx.prec == BITS
+
+
+@pytest.mark.parametrize("undefined", [lambda: ball(0).log(), arb.nan, lambda: arb(math.inf)])
+def test_what_is_undefined_has_no_bracket(undefined: Callable[[], arb]) -> None:
+    with pytest.raises(ArithmeticError, match="bracket"):
+        bracket(undefined, 64)
+
+
+@given(st.integers(), st.integers(-3000, 3000))
+def test_a_scaled_integer_is_exact(value: int, exponent: int) -> None:
+    scaled = ldexp(value, exponent)
+    assert scaled.is_exact()
+    assert fraction_up(scaled) == value * Fraction(2) ** exponent
+
+
+@given(st.fractions())
+def test_an_upper_end_is_above(value: Fraction) -> None:
+    top = fraction_up(ball(value))
+    assert value <= top <= value + abs(value) / 2**250

@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Final, TypeAlias
 
@@ -26,6 +26,9 @@ Ball: TypeAlias = arb
 
 BITS: Final = 256
 """Binary digits that balls have at least."""
+
+_SPARE: Final = 64  # digits beyond those that are asked for
+_DOUBLINGS: Final = 12
 
 _ONE_AT_A_TIME = threading.RLock()
 
@@ -44,6 +47,16 @@ def ball(value: float | Fraction) -> Ball:
     if isinstance(value, Fraction):
         return arb(fmpq(value.numerator, value.denominator))
     return arb(value) if isinstance(value, int) else arb(float(value))
+
+
+def ldexp(value: int, exponent: int) -> Ball:
+    """The ball of value 2^exponent alone, however many digits the value has.
+
+    >>> float_up(ldexp(5, -1))
+    2.5
+    """
+    ctx.prec = max(ctx.prec, BITS)
+    return arb((value, exponent))
 
 
 @contextlib.contextmanager
@@ -87,3 +100,49 @@ def float_down(value: Ball) -> float:
         return 0.0
     nearest = float(least)
     return nearest if arb(nearest) <= least else math.nextafter(nearest, 0.0)
+
+
+def fraction_up(value: Ball) -> Fraction:
+    """The upper end of a ball, exactly.
+
+    >>> fraction_up(ball(Fraction(1, 4)))
+    Fraction(1, 4)
+    """
+    whole, exponent = map(int, value.upper().man_exp())
+    return Fraction(whole << exponent) if exponent >= 0 else Fraction(whole, 1 << -exponent)
+
+
+def bracket(compute: Callable[[], Ball], places: int, *, spare: int = _SPARE) -> tuple[int, int]:
+    """Integers, at most 2 apart, with low <= x 2^places <= high for the number x.
+
+    Its ball is computed with more and more digits until it is narrow enough.
+
+    Parameters
+    ----------
+    compute
+        A function that gives a ball of x, the narrower the more digits balls have.
+    spare
+        How many more digits than places to begin with. The time does not depend on x if they
+        always suffice.
+
+    Raises
+    ------
+    ArithmeticError
+        If no number of digits suffices, as for the logarithm of 0.
+
+    >>> bracket(lambda: ball(2).sqrt(), 10)
+    (1448, 1449)
+    """
+    unit = arb((1, places))
+    for doubling in range(_DOUBLINGS):
+        with precision(places + spare << doubling):
+            scaled = compute() * unit
+            if scaled.is_finite() and scaled.rad() <= 0.25:
+                return _floor(scaled.lower()), -_floor(-scaled.upper())
+    raise ArithmeticError("no number of digits gives a bracket")
+
+
+def _floor(end: Ball) -> int:
+    # Arb would take longer to floor a longer number.
+    whole, exponent = map(int, end.man_exp())
+    return whole << exponent if exponent >= 0 else whole >> -exponent

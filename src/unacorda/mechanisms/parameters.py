@@ -13,6 +13,7 @@ from typing import Any, SupportsIndex, TypeAlias, TypeVar
 import numpy as np
 
 from unacorda import checks
+from unacorda.balls import Ball, ball, fraction_up, ldexp
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise.rounding import floor_log2
 from unacorda.privacy.guarantees import Additive
@@ -21,7 +22,7 @@ Real: TypeAlias = float | Fraction
 Kind = TypeVar("Kind", bound=Additive)
 
 _DIGITS = Context(prec=15, rounding=ROUND_CEILING)
-_TINY = 1e-300  # above 2^-1000, and no one's delta
+_TINY = 1e-300
 _ABOVE = 1 + Fraction(1, 1 << 100)
 
 
@@ -68,16 +69,13 @@ def readable(value: Fraction) -> Real:
 
 
 def decimal_up(value: Any) -> Real:
-    """A short decimal that is not below a number of mpmath's, which is 0 or above.
-
-    The number may be off by 2^-100, relative; the decimal is at least 10^-300.
-    """
-    sign, mantissa, exponent, length = value._mpf_
-    assert not sign
-    if exponent + length < -1000:
+    """A short decimal that is not below a number that is 0 or above; at least 10^-300 if not 0."""
+    if not isinstance(value, Ball):  # of mpmath, off by 2^-100 at most, relative
+        mantissa, exponent = value.man_exp
+        value = ldexp(int(mantissa), int(exponent)) * ball(_ABOVE)
+    if 0 < value.upper() < _TINY:
         return _TINY
-    exact = Fraction(int(mantissa)) * Fraction(2) ** int(exponent) * _ABOVE
-    return readable(_digits_up(exact))
+    return readable(_digits_up(fraction_up(value)))
 
 
 def inverse_root_up(square: Fraction) -> Fraction:

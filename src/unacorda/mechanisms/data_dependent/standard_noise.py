@@ -15,9 +15,8 @@ from abc import ABC, abstractmethod
 from fractions import Fraction
 from typing import Final, TypeAlias
 
-from mpmath.libmp import from_man_exp, ln2_fixed, mpf_exp, mpf_log, to_fixed
-
 from unacorda import elements
+from unacorda.balls import Ball, ball, bracket, ldexp
 from unacorda.bits import RandomBits
 from unacorda.mechanisms.noise import refinement
 
@@ -26,7 +25,6 @@ _LARGEST: Final = Fraction(2) ** 1100  # what infinities count as
 Ends: TypeAlias = tuple[int, int, int]
 """Whole numbers low, high, places: the draw lies between low and high, both over 2^places."""
 
-_GUARD = 64
 _TURNS = 512
 
 
@@ -64,8 +62,11 @@ class StandardLaplace:
 
     def ends(self) -> Ends | None:
         """Numbers between which the draw lies."""
-        found = _minus_log(self._uniform)
-        return None if found is None else _mirrored((*found, self._uniform.places), sign=self._sign)
+        places = self._uniform.places
+        low, high = refinement.minus_log_bounds(self._uniform, places)
+        if high is None:
+            return None
+        return (low, high, places) if self._sign > 0 else (-high, -low, places)
 
     def extend(self) -> None:
         """Read 64 more bits."""
@@ -83,11 +84,12 @@ class _Turned(ABC):
 
     def ends(self) -> Ends | None:
         """Numbers between which the draw lies."""
-        places, found = self._radius.places, _minus_log(self._radius)
-        if found is None:
+        places = self._radius.places
+        low, high = refinement.minus_log_bounds(self._radius, places)
+        if high is None:
             return None
-        pair = refinement.turned_bounds(self._lengths(*found, places), self._angle, places)
-        return (*pair[0], 2 * places)
+        lengths = self._lengths(low, high, places)
+        return (*refinement.turned_bounds(lengths, self._angle, places), 2 * places)
 
     def extend(self) -> None:
         """Read 64 more bits of the radius and of the angle."""
@@ -124,13 +126,18 @@ class StandardStudent(_Turned):
         super().__init__(bits=bits)
 
     def _lengths(self, low: int, high: int, places: int) -> tuple[int, int]:
-        growth = 2 * self._degrees.denominator, self._degrees.numerator
-        first, last = (
-            _exp(end, places, growth, most=self._radius.length, goal=places) - (1 << places)
-            for end in (low, high)
-        )
-        shortest = math.isqrt(max(math.floor(self._degrees * (first - 2)), 0) << places)
-        return shortest, math.isqrt(math.ceil(self._degrees * (last + 2)) << places) + 1
+        growth = 2 / self._degrees
+
+        def square(end: int) -> Ball:
+            # The exponent is moved by many ln 2: the time that Arb takes depends on its size.
+            moved = ldexp(end, -places) * ball(growth) + _TURNS * ball(2).log()
+            return ball(self._degrees) * (moved.exp() * ldexp(1, -_TURNS) - 1)
+
+        # Digits enough for the largest radius that the bits read so far allow.
+        spare = 64 + math.ceil(growth * self._radius.length)
+        shortest, _ = bracket(lambda: square(low), places, spare=spare)
+        _, longest = bracket(lambda: square(high), places, spare=spare)
+        return math.isqrt(max(shortest, 0) << places), math.isqrt(longest << places) + 1
 
 
 StandardNoise: TypeAlias = StandardLaplace | StandardNormal | StandardStudent
@@ -148,41 +155,6 @@ def _uniform(bits: RandomBits) -> refinement.LazyUniform:
     uniform = refinement.LazyUniform(int(bits.words(1)[0]), length=64, bits=bits)
     uniform.extend()
     return uniform
-
-
-def _minus_log(uniform: refinement.LazyUniform) -> tuple[int, int] | None:
-    """Integers around -ln(U) 2^places; None where U may be 0.
-
-    It is taken of U / 8, since mpmath takes another way for numbers near 1, in another time.
-    """
-    if uniform.value == 0:
-        return None
-    places, eighth = uniform.places, -uniform.length - 3
-    low, high = (
-        -int(to_fixed(mpf_log(from_man_exp(end, eighth), places + _GUARD), places))
-        for end in (uniform.value + 1, uniform.value)
-    )
-    three = 3 * int(ln2_fixed(places))  # too small by less than 3
-    return max(low - three - 6, 0), high - three + 6
-
-
-def _exp(value: int, places: int, factor: tuple[int, int], *, most: int, goal: int) -> int:
-    """A whole number less than 2 away from e^(factor value / 2^places) 2^goal.
-
-    factor: numerator and denominator; most: above value / 2^places. The exponent is moved by many
-    ln 2, since mpmath's time depends on its size.
-    """
-    top, bottom = factor
-    precision = goal + max(-(-2 * top * most // bottom), 0) + _GUARD
-    exponent = (top * value << precision) // (bottom << places)
-    turns = _TURNS if top > 0 else -_TURNS
-    moved = from_man_exp(exponent + turns * int(ln2_fixed(precision)), -precision)
-    return int(to_fixed(mpf_exp(moved, precision), goal - turns))
-
-
-def _mirrored(found: Ends, *, sign: int) -> Ends:
-    low, high, places = found
-    return found if sign > 0 else (-high, -low, places)
 
 
 def exact_number(value: object, *, nan: Fraction) -> Fraction:

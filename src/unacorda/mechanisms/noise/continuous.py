@@ -19,9 +19,9 @@ from functools import cache, lru_cache
 from typing import Final
 
 import numpy as np
-from mpmath.libmp import from_man_exp, mpf_cos_sin_pi, to_float
 from numpy.typing import NDArray
 
+from unacorda.balls import float_down, ldexp
 from unacorda.bits import RandomBits
 from unacorda.mechanisms.noise import refinement
 
@@ -46,14 +46,12 @@ _CUT_TAIL = 13.0
 
 @cache
 def _trigonometric_table() -> tuple[Floats, Floats]:
-    """Cosine and sine at the middle of each of 4096 equal parts of the circle, rounded once."""
+    """Cosine and sine at the middle of each of 4096 equal parts of the circle, rounded toward 0."""
     parts = 1 << _TABLE_BITS
     # An eighth of the circle is computed; the rest of it follows by reflection, without error.
-    middles = [
-        mpf_cos_sin_pi(from_man_exp(2 * k + 1, -_TABLE_BITS), 100) for k in range(parts // 8)
-    ]
-    cosine = np.array([to_float(c) for c, _ in middles])
-    sine = np.array([to_float(s) for _, s in middles])
+    middles = [ldexp(2 * k + 1, -_TABLE_BITS).sin_cos_pi() for k in range(parts // 8)]
+    sine = np.array([float_down(s) for s, _ in middles])
+    cosine = np.array([float_down(c) for _, c in middles])
     quarter_cosine = np.concatenate([cosine, sine[::-1]])
     quarter_sine = np.concatenate([sine, cosine[::-1]])
     half_cosine = np.concatenate([quarter_cosine, -quarter_sine])

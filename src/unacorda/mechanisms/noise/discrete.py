@@ -32,9 +32,9 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from mpmath import libmp
 from numpy.typing import NDArray
 
+from unacorda.balls import Ball, ball, bracket, ldexp
 from unacorda.bits import RandomBits
 from unacorda.checks import demand
 from unacorda.errors import InvalidParameter
@@ -52,7 +52,6 @@ Integers = NDArray[np.int64]
 
 _USUAL_REACH = Fraction(6)  # draws beyond it, two in 10^9, are looked at one by one
 _SQUEEZE_REACH = 12  # the quick acceptance is proved for |k| <= 12 sigma
-_GUARD = 32
 
 
 def cumulative_bounds(variance: Fraction, places: int) -> list[tuple[int, int]]:
@@ -212,29 +211,15 @@ def acceptance_bounds(k: int, *, sigma: Fraction, places: int) -> tuple[int, int
 
     a(k) = e^(-k^2 / (2 sigma^2)) P(rounded normal = 0) / P(rounded normal = k).
     """
-    # The difference of the two tails cancels about log2(sigma) + log2(k / sigma) digits, and
-    # the tails themselves carry k^2 / (2 sigma^2) binary places before their first digit.
-    extra = 64 + k.bit_length() + math.ceil(sigma).bit_length()
-    precision = places + extra
-    root = libmp.mpf_sqrt(libmp.from_man_exp(2, 0), precision)
-    unit = libmp.mpf_mul(
-        libmp.from_rational(sigma.numerator, sigma.denominator, precision), root, precision
-    )
-    edge = [libmp.mpf_div(libmp.from_man_exp(2 * k + d, -1), unit, precision) for d in (-1, 1)]
-    at_k = libmp.mpf_sub(
-        libmp.mpf_erfc(edge[0], precision), libmp.mpf_erfc(edge[1], precision), precision
-    )
-    half = libmp.mpf_div(libmp.from_man_exp(1, -1), unit, precision)
-    at_zero = libmp.mpf_mul(libmp.from_man_exp(2, 0), libmp.mpf_erf(half, precision), precision)
-    quotient = int(libmp.to_fixed(libmp.mpf_div(at_zero, at_k, precision), places + _GUARD))
-    exponent = -Fraction(k * k) / (2 * sigma * sigma)
-    shrink = math.ceil(-exponent * 2) + 64  # the quotient is as large as the exponential is small
-    low, high = exp_bounds(exponent, places + shrink)
-    down = shrink + _GUARD
-    return (
-        max((low * quotient >> places + down) - 2, 0),
-        (high * (quotient + 1) >> places + down) + 3,
-    )
+
+    def chance() -> Ball:
+        unit = ball(sigma) * ball(2).sqrt()
+        lower, upper = (ldexp(2 * k + d, -1) / unit for d in (-1, 1))
+        at_zero, at_k = 2 * (ldexp(1, -1) / unit).erf(), lower.erfc() - upper.erfc()
+        return (-((k / unit) ** 2)).exp() * at_zero / at_k
+
+    low, high = bracket(chance, places)
+    return max(low, 0), high
 
 
 def exact_scale(argument: str, value: float | Fraction) -> Fraction:

@@ -19,19 +19,15 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from mpmath.libmp import from_man_exp, from_rational, mpf_cos_sin_pi, mpf_exp, mpf_log, to_fixed
 from numpy.typing import NDArray
 
-from unacorda import numerics
+from unacorda.balls import Ball, ball, bracket, ldexp
 from unacorda.bits import RandomBits
 
-_GUARD = 32  # binary digits by which every transcendental is computed beyond what is kept
 _SPARE = 64  # fixed-point digits kept beyond the bits read, so that the unread bits dominate
-
-numerics.lengthen_constants()
 
 Bounds: TypeAlias = Callable[[int], tuple[int, int]]
 """For a number of places integers with low <= probability 2^places <= high."""
@@ -64,38 +60,30 @@ def signed_uniform(word: int, bits: RandomBits) -> tuple[int, LazyUniform]:
 
 
 def minus_log_bounds(uniform: LazyUniform, places: int) -> tuple[int, int | None]:
-    """Integers with low <= -ln(U) 2^places <= high; high is None where U may be 0."""
-    precision = places + _GUARD
-    upper_end = from_man_exp(uniform.value + 1, -uniform.length)
-    low = -_fixed(mpf_log(upper_end, precision), places) - 2
-    if uniform.value == 0:
-        return max(low, 0), None
-    lower_end = from_man_exp(uniform.value, -uniform.length)
-    return max(low, 0), -_fixed(mpf_log(lower_end, precision), places) + 2
+    """Integers with low <= -ln(U) 2^places <= high; high is None where U may be 0.
+
+    The logarithm is taken of U / 8: near 1 Arb takes another way, in another time.
+    """
+
+    def minus_log(end: int) -> tuple[int, int]:
+        eighth = ldexp(end, -uniform.length - 3)
+        return bracket(lambda: -eighth.log() - 3 * ball(2).log(), places)
+
+    low, high = minus_log(uniform.value + 1)
+    if uniform.value >> 32:  # ln(1 + 1/m) is all but 1/m, and below it
+        return max(low, 0), high - (-1 << places) // uniform.value
+    return max(low, 0), minus_log(uniform.value)[1] if uniform.value else None
 
 
 def log_ratio_bounds(scale: Fraction, places: int) -> tuple[int, int]:
     """Integers with low <= ln(2 / (1 + e^(-1/scale))) 2^places <= high."""
-    precision = places + _GUARD
-    inverse = from_rational(-scale.denominator, scale.numerator, precision + 64)
-    # With q = e^(-1/scale) below 2^-places the logarithm of 1 + q is below one unit.
-    tiny = scale * 2 * places < 1
-    power = 0 if tiny else _fixed(mpf_exp(inverse, precision), precision)
-    argument = from_man_exp((1 << precision) + power, -precision - 1)
-    value = -_fixed(mpf_log(argument, precision), places)
-    return value - 3, value + 3
+    return bracket(lambda: ball(2).log() - ball(-1 / scale).exp().log1p(), places)
 
 
 def exp_bounds(exponent: Fraction, places: int) -> tuple[int, int]:
     """Integers with low <= e^exponent 2^places <= high, for an exponent of 0 or below."""
-    if exponent == 0:
-        return 1 << places, 1 << places
-    if exponent < -places:
-        return 0, 1
-    precision = places + _GUARD
-    argument = from_rational(exponent.numerator, exponent.denominator, precision)
-    value = _fixed(mpf_exp(argument, precision), places)
-    return max(value - 2, 0), value + 2
+    low, high = bracket(lambda: ball(exponent).exp(), places)
+    return max(low, 0), high
 
 
 def laplace_floor_exact(word: int, *, ratio: Fraction, offset: Fraction, bits: RandomBits) -> int:
@@ -168,30 +156,29 @@ def normal_bounds(
         return None
     shortest = math.isqrt(2 * low << places)
     longest = math.isqrt(2 * high << places) + 1
-    return turned_bounds((shortest, longest), angle, places)
+    length = shortest, longest
+    return (
+        turned_bounds(length, angle, places),
+        turned_bounds(length, angle, places, wave=Ball.sin_pi),
+    )
 
 
 def turned_bounds(
-    length: tuple[int, int], angle: LazyUniform, places: int
-) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Integers around both coordinates, times 2^(2 places), of a vector at a uniform angle.
+    length: tuple[int, int],
+    angle: LazyUniform,
+    places: int,
+    *,
+    wave: Callable[[Ball], Ball] = Ball.cos_pi,
+) -> tuple[int, int]:
+    """Integers around a coordinate, times 2^(2 places), of a vector at a uniform angle.
 
     length: integers around the vector's length times 2^places.
     """
-    turn = from_man_exp(angle.value, 1 - angle.length)
-    # The unread bits of the angle move it by less than 2 pi 2^-length.
-    slack = (7 << (places - angle.length)) + 3
-    pair = []
-    for part in mpf_cos_sin_pi(turn, places + _GUARD):
-        middle = _fixed(part, places)
-        corners = [r * (middle + d) for r in length for d in (-slack, slack)]
-        pair.append((min(corners), max(corners)))
-    return pair[0], pair[1]
-
-
-def _fixed(value: Any, places: int) -> int:
-    """The fixed-point integer, a plain int also where mpmath computes with gmpy2."""
-    return int(to_fixed(value, places))
+    turn = ldexp(angle.value, 1 - angle.length)
+    low, high = bracket(lambda: wave(turn), places)
+    slack = 7 << (places - angle.length)  # the unread bits move it by less than 2 pi 2^-length
+    corners = [r * end for r in length for end in (low - slack, high + slack)]
+    return min(corners), max(corners)
 
 
 def _floor_affine(value: int, places: int, *, ratio: Fraction, offset: Fraction) -> int:

@@ -22,13 +22,12 @@ from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
-
-from mpmath.libmp import from_rational, mpf_exp, mpf_log, mpf_mul, to_fixed
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 from unacorda import checks
+from unacorda.balls import Ball, ball, bracket
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise.refinement import LazyUniform
@@ -43,7 +42,6 @@ Ratios: TypeAlias = tuple[int, int, int, int]
 Bounds: TypeAlias = tuple[int, int]
 """A number between two integers, in fixed point."""
 
-_GUARD: Final = 64
 _PIECE: Final = 32  # of a Poisson mean, so that e^mean stays small
 
 Candidate = TypeVar("Candidate")
@@ -70,7 +68,7 @@ def draw_tries(event: NegativeBinomialTries | PoissonTries, *, bits: RandomBits)
         pieces = -(-mean // _PIECE)
         part = mean / pieces
         return sum(
-            _unbounded(_poisson(part), lambda places: _exp_bounds(part, places), bits)
+            _unbounded(_poisson(part), partial(bracket, lambda: ball(part).exp()), bits)
             for _ in range(pieces)
         )
     shape, stop = checks.exact("shape", event.shape), checks.exact("stop", event.stop)
@@ -161,35 +159,14 @@ def _goal(total: Bounds, uniform: LazyUniform) -> Bounds:
 
 def _negative_binomial_total(shape: Fraction, stop: Fraction, places: int) -> Bounds:
     """(stop^-shape - 1) / (shape (1 - stop)), or -ln(stop) / (1 - stop) for a shape of 0."""
-    stay = 1 - stop
-    # Binary digits that the logarithm, the power and the division can cost.
-    growth = _size(1 / stop) + _size(1 / stay)
-    if shape:
-        growth += _size(1 / abs(shape)) + max(0, math.ceil(shape * _size(1 / stop)))
-    precision = places + _GUARD + growth
-    minus_log = mpf_mul(from_rational(-1, 1, precision), mpf_log(_mpf(stop, precision), precision))
-    if shape == 0:
-        value, over = to_fixed(minus_log, precision), stay
-    else:
-        power = mpf_exp(mpf_mul(_mpf(shape, precision), minus_log), precision)
-        value, over = to_fixed(power, precision) - (1 << precision), shape * stay
-    middle = int(value) * over.denominator // over.numerator >> precision - places
-    return middle - 1, middle + 2
 
+    def total() -> Ball:
+        minus_log = -ball(stop).log()
+        if shape == 0:
+            return minus_log / ball(1 - stop)
+        return (ball(shape) * minus_log).expm1() / ball(shape * (1 - stop))
 
-def _exp_bounds(exponent: Fraction, places: int) -> Bounds:
-    precision = places + _GUARD + 2 * _PIECE
-    middle = int(to_fixed(mpf_exp(_mpf(exponent, precision), precision), places))
-    return middle - 1, middle + 2
-
-
-def _mpf(value: Fraction, precision: int) -> Any:
-    return from_rational(value.numerator, value.denominator, precision)
-
-
-def _size(value: Fraction) -> int:
-    """A whole number, 0 or above, that is not below the binary logarithm of a number above 0."""
-    return max(0, value.numerator.bit_length() - value.denominator.bit_length() + 1)
+    return bracket(total, places)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,19 +19,18 @@ from math import floor
 from typing import Any, Final
 
 import numpy as np
-from mpmath.libmp import from_man_exp, from_rational, mpf_log, to_fixed
 from numpy.typing import NDArray
 
+from unacorda.balls import Ball, ball, bracket, ldexp
 from unacorda.bits import RandomBits
 from unacorda.mechanisms.noise.continuous import CHUNK
-from unacorda.mechanisms.noise.refinement import exp_bounds, minus_log_bounds, signed_uniform
+from unacorda.mechanisms.noise.refinement import minus_log_bounds, signed_uniform
 from unacorda.mechanisms.selection.scores import Floats, Noise, exact_score, exponents
 
 _SLACK: Final = 2.0**-24  # bound on the error of a value near 0, see the proof
 _RELATIVE: Final = 2.0**-45  # and on what it grows by with the value
 _TAIL: Final = -21.0  # ln U below this: too few bits of U have been read
 _HEAD: Final = -(2.0**-26)  # ln U above this: its own logarithm is not known well enough
-_GUARD: Final = 64
 _BLOCK: Final = 1 << 9
 
 
@@ -256,22 +255,16 @@ def _largest_bounds(
     low: int, high: int | None, places: int, copies: int
 ) -> tuple[int | None, int | None]:
     """The same for -ln(1 - e^(-L / copies)), L the number between low and high; it falls in L."""
-    finer = places + copies.bit_length() + _GUARD
-    unit = 1 << finer
-    share = unit - exp_bounds(Fraction(-low, copies << places), finer)[1]
-    last = None if share <= 0 else -_log_bounds(Fraction(share, unit), places)[0]
-    if high is None:
-        return 0, last
-    share = unit - exp_bounds(Fraction(-high, copies << places), finer)[0]
-    return max(-_log_bounds(Fraction(share, unit), places)[1], 0), last
+
+    def largest(end: int) -> Ball:
+        return -(-(ldexp(-end, -places) / copies).expm1()).log()
+
+    return (
+        0 if high is None else max(bracket(lambda: largest(high), places)[0], 0),
+        None if low == 0 else bracket(lambda: largest(low), places)[1],
+    )
 
 
 def _log_bounds(number: Fraction, places: int) -> tuple[int, int]:
     """Integers with low <= ln(number) 2^places <= high, for a number above 0."""
-    precision = places + _GUARD
-    if number.denominator & (number.denominator - 1) == 0:
-        argument = from_man_exp(number.numerator, 1 - number.denominator.bit_length())
-    else:
-        argument = from_rational(number.numerator, number.denominator, precision + _GUARD)
-    value = int(to_fixed(mpf_log(argument, precision), places))
-    return value - 2, value + 2
+    return bracket(lambda: ball(number).log(), places)
