@@ -15,16 +15,17 @@ import secrets
 import stat
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import sqlalchemy
 from sqlalchemy import Column, Float, Index, Integer, MetaData, String, Table, select
 
 from unacorda.errors import InvalidParameter, LedgerMismatch
 
+Line = TypeVar("Line")
 State: TypeAlias = Literal["waiting", "running", "answered", "refused", "failed", "lost"]
 
 _FILE_POOL: Final = {"pool_size": 10, "max_overflow": 100}
@@ -216,15 +217,18 @@ def _token_or_none() -> Any:
     return named.union_all(other).order_by("place").limit(1)
 
 
+def _newest(*which: Any, most: int = 1) -> Any:
+    """A statement that finds questions, the newest first."""
+    found = select(_questions).where(*which)
+    return found.order_by(_questions.c.number.desc()).limit(most)
+
+
 # Statements of every request are made once.
 _TOKEN_OR_NONE: Final = _token_or_none()
 _QUESTION: Final = select(_questions).where(_questions.c.id == sqlalchemy.bindparam("name"))
-_FOUND: Final = (
-    select(_questions)
-    .where(_questions.c.key == sqlalchemy.bindparam("name"))
-    .where(_found | (_questions.c.due > sqlalchemy.bindparam("now", type_=Float)))
-    .order_by(_questions.c.number.desc())
-    .limit(1)
+_FOUND: Final = _newest(
+    _questions.c.key == sqlalchemy.bindparam("name"),
+    _found | (_questions.c.due > sqlalchemy.bindparam("now", type_=Float)),
 )
 _FAILED: Final = select(_failures.c.count).where(
     _failures.c.address == sqlalchemy.bindparam("address"),
@@ -248,13 +252,11 @@ class AnswerStore:
 
     def add_token(self, token: Token) -> None:
         """Keep a new token."""
-        with self._write() as connection:
-            connection.execute(_tokens.insert().values(**asdict(token)))
+        self._change(_tokens.insert().values(**asdict(token)))
 
     def token(self, name: str) -> Token | None:
         """The token of an id."""
-        found = self.tokens(_tokens.c.id == name)
-        return found[0] if found else None
+        return self._first(Token, select(_tokens).where(_tokens.c.id == name))
 
     def token_or_none(self, name: str) -> Token:
         """The token of an id, or `NO_TOKEN`, in the same time."""
@@ -262,25 +264,20 @@ class AnswerStore:
             row = connection.execute(_TOKEN_OR_NONE, {"name": name}).one()
         return Token(**dict(zip(_TOKEN_FIELDS, row[1:], strict=True)))
 
-    def tokens(self, *which: Any) -> list[Token]:
+    def tokens(self) -> list[Token]:
         """All tokens, oldest first."""
-        with self._reading.begin() as connection:
-            rows = connection.execute(select(_tokens).where(*which).order_by(_tokens.c.made))
-            return [Token(**row._mapping) for row in rows]  # noqa: SLF001  # its public name
+        return self._all(Token, select(_tokens).order_by(_tokens.c.made))
 
     def use_token(self, name: str) -> None:
         """Note that a token was used, to the minute."""
         now = time.time()
         used = (_tokens.c.used.is_(None)) | (_tokens.c.used < now - 60)
-        with self._write() as connection:
-            change = _tokens.update().where(_tokens.c.id == name, used)
-            connection.execute(change.values(used=now))
+        self._change(_tokens.update().where(_tokens.c.id == name, used).values(used=now))
 
     def revoke_token(self, name: str) -> bool:
         """Revoke a token; return whether it was active."""
-        with self._write() as connection:
-            there = _tokens.update().where(_tokens.c.id == name, _tokens.c.revoked.is_(None))
-            return connection.execute(there.values(revoked=time.time())).rowcount == 1
+        active = _tokens.update().where(_tokens.c.id == name, _tokens.c.revoked.is_(None))
+        return self._change(active.values(revoked=time.time()))
 
     def add_act(self, **stated: str) -> Act:
         """Append an act. stated: its by, token, address, what, dataset and about."""
@@ -307,10 +304,8 @@ class AnswerStore:
 
     def acts(self, *, after: int = 0, most: int = 50) -> list[Act]:
         """A page of acts, oldest first."""
-        with self._reading.begin() as connection:
-            page = select(_acts).where(_acts.c.sequence > after).order_by(_acts.c.sequence)
-            rows = connection.execute(page.limit(most))
-            return [Act(**row._mapping) for row in rows]  # noqa: SLF001
+        page = select(_acts).where(_acts.c.sequence > after).order_by(_acts.c.sequence)
+        return self._all(Act, page.limit(most))
 
     def verify_acts(self) -> int:
         """Verify the hash chain and return the number of acts; LedgerMismatch otherwise."""
@@ -334,8 +329,7 @@ class AnswerStore:
     def start(self, dataset: str, analyst: str = "") -> bool:
         """Take questions again; return whether they were stopped."""
         here = (_stops.c.dataset == dataset, _stops.c.analyst == analyst)
-        with self._write() as connection:
-            return connection.execute(_stops.delete().where(*here)).rowcount == 1
+        return self._change(_stops.delete().where(*here))
 
     def stopped(self, dataset: str, analyst: str | None = None) -> set[str]:
         """The analysts whose questions are stopped, "" for all; analyst: only this one and all."""
@@ -382,22 +376,17 @@ class AnswerStore:
 
     def sign_in(self, hashed: str) -> SignIn | None:
         """The sign-in of a cookie's hash."""
-        with self._reading.begin() as connection:
-            rows = connection.execute(select(_sign_ins).where(_sign_ins.c.hash == hashed))
-            row = rows.first()
-            return None if row is None else SignIn(**row._mapping)  # noqa: SLF001
+        return self._first(SignIn, select(_sign_ins).where(_sign_ins.c.hash == hashed))
 
     def use_sign_in(self, hashed: str) -> None:
         """Note that a sign-in is used now, to the minute."""
         now = time.time()
         stale = (_sign_ins.c.hash == hashed, _sign_ins.c.used < now - 60)
-        with self._write() as connection:
-            connection.execute(_sign_ins.update().where(*stale).values(used=now))
+        self._change(_sign_ins.update().where(*stale).values(used=now))
 
     def end_sign_in(self, hashed: str) -> None:
         """Forget a sign-in."""
-        with self._write() as connection:
-            connection.execute(_sign_ins.delete().where(_sign_ins.c.hash == hashed))
+        self._change(_sign_ins.delete().where(_sign_ins.c.hash == hashed))
 
     def begin(
         self, *, key: str, waits: bool = False, **stated: str | None
@@ -458,36 +447,31 @@ class AnswerStore:
 
     def release_of(self, analyst: str, text: str) -> StoredQuestion | None:
         """An analyst's question whose stored release has exactly this text."""
-        found = self._where(_questions.c.analyst == analyst, _questions.c.release == text)
-        return found[0] if found else None
+        own = (_questions.c.analyst == analyst, _questions.c.release == text)
+        return self._first(StoredQuestion, _newest(*own))
 
     def requested(self, analyst: str, request: str) -> StoredQuestion | None:
         """The question with this name by an analyst's client."""
-        found = self._where(_questions.c.analyst == analyst, _questions.c.request == request)
-        return found[0] if found else None
+        own = (_questions.c.analyst == analyst, _questions.c.request == request)
+        return self._first(StoredQuestion, _newest(*own))
 
     def wait(self, name: str) -> None:
         """Note that a question is not taken yet."""
-        self._change(name, state="waiting")
+        self._change(_questions.update().where(_questions.c.id == name).values(state="waiting"))
 
     def take(self, name: str) -> bool:
         """Note that a waiting question runs; return whether it was not withdrawn."""
         waiting = (_questions.c.id == name, _questions.c.state == "waiting")
-        with self._write() as connection:
-            change = _questions.update().where(*waiting)
-            return connection.execute(change.values(state="running")).rowcount == 1
+        return self._change(_questions.update().where(*waiting).values(state="running"))
 
     def withdraw(self, name: str) -> bool:
         """Remove a question that has not begun; return whether there was one."""
         waiting = (_questions.c.id == name, _questions.c.state == "waiting")
-        with self._write() as connection:
-            return connection.execute(_questions.delete().where(*waiting)).rowcount == 1
+        return self._change(_questions.delete().where(*waiting))
 
     def found(self, key: str) -> StoredQuestion | None:
         """The question of this key that is answered or appears to run."""
-        with self._reading.begin() as connection:
-            row = connection.execute(_FOUND, {"name": key, "now": time.time()}).one_or_none()
-        return None if row is None else StoredQuestion(**row._mapping)  # noqa: SLF001
+        return self._first(StoredQuestion, _FOUND, name=key, now=time.time())
 
     def keep(
         self,
@@ -518,15 +502,13 @@ class AnswerStore:
 
         A question whose release was stored stays answered after later failures.
         """
-        with self._write() as connection:
-            change = _questions.update().where(_questions.c.id == name, _unfinished)
-            connection.execute(change.values(state=state, problem=problem, due=due))
+        change = _questions.update().where(_questions.c.id == name, _unfinished)
+        self._change(change.values(state=state, problem=problem, due=due))
 
     def beat(self) -> None:
         """Note that this process still runs its questions."""
         own = (_questions.c.owner == self.owner, _unfinished)
-        with self._write() as connection:
-            connection.execute(_questions.update().where(*own).values(beat=time.time()))
+        self._change(_questions.update().where(*own).values(beat=time.time()))
 
     def lose(self, *, before: float) -> None:
         """Mark running questions as lost whose process was silent since then.
@@ -542,9 +524,7 @@ class AnswerStore:
 
     def question(self, name: str) -> StoredQuestion | None:
         """The question of an id."""
-        with self._reading.begin() as connection:
-            row = connection.execute(_QUESTION, {"name": name}).one_or_none()
-        return None if row is None else StoredQuestion(**row._mapping)  # noqa: SLF001
+        return self._first(StoredQuestion, _QUESTION, name=name)
 
     def questions(
         self,
@@ -564,7 +544,7 @@ class AnswerStore:
             own.append(same | hidden if state == "running" else same & ~hidden)
         if before is not None:
             own.append(_questions.c.number < before)
-        return self._where(*own, most=most)
+        return self._all(StoredQuestion, _newest(*own, most=most))
 
     def running(self, analyst: str | None = None) -> int:
         """How many questions appear to wait or run, of all or of an analyst."""
@@ -613,16 +593,21 @@ class AnswerStore:
             return True
         return False
 
-    def _change(self, name: str, **fields: Any) -> None:
+    def _change(self, statement: Any) -> bool:
+        """Execute a statement that writes; return whether it changed one line."""
         with self._write() as connection:
-            there = _questions.update().where(_questions.c.id == name)
-            connection.execute(there.values(**fields))
+            return connection.execute(statement).rowcount == 1
 
-    def _where(self, *which: Any, most: int = 1) -> list[StoredQuestion]:
+    def _all(self, kind: Callable[..., Line], statement: Any, **given: Any) -> list[Line]:
+        """The lines that a statement finds, as values of a dataclass."""
         with self._reading.begin() as connection:
-            newest = select(_questions).where(*which).order_by(_questions.c.number.desc())
-            rows: Sequence[Any] = connection.execute(newest.limit(most)).all()
-            return [StoredQuestion(**row._mapping) for row in rows]  # noqa: SLF001
+            rows = connection.execute(statement, given)
+            return [kind(**row._mapping) for row in rows]  # noqa: SLF001  # its public name
+
+    def _first(self, kind: Callable[..., Line], statement: Any, **given: Any) -> Line | None:
+        """The first of them, if there is one."""
+        found = self._all(kind, statement, **given)
+        return found[0] if found else None
 
 
 def _version(connection: sqlalchemy.Connection) -> int | None:
@@ -660,11 +645,6 @@ def _hold(connection: sqlalchemy.Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
-@contextlib.contextmanager
-def opened(address: str) -> Iterator[AnswerStore]:
+def opened(address: str) -> contextlib.closing[AnswerStore]:
     """A store that is closed at the end."""
-    store = AnswerStore(address)
-    try:
-        yield store
-    finally:
-        store.close()
+    return contextlib.closing(AnswerStore(address))
