@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 from unacorda.accounting.charges import request_price
 from unacorda.checks import demand
 from unacorda.errors import InvalidParameter, WrongUnit
-from unacorda.server.oidc import OidcSettings, is_safe_address
+from unacorda.server.oidc import OidcSettings
+from unacorda.server.opener import LOCAL, is_safe_address
 from unacorda.server.scheduling import AnswerTimes
 from unacorda.settings import SERVER, Dataset, Settings, guarantee_of, read_settings
 
@@ -26,7 +27,6 @@ _UNIX = "unix:"
 _DURATION = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ?(s|min|h)")
 _UNITS: Final = {"s": 1, "min": 60, "h": 3_600}
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
-_LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
 Reuse: TypeAlias = Literal["own", "dataset", "off"]
@@ -82,7 +82,7 @@ def read_config(path: Path) -> Config:
     listed = isinstance(proxies, list) and all(isinstance(one, str) for one in proxies)
     demand(listed, f"{place}.behind_proxy", proxies, expected="a list of addresses")
     expected = "127.0.0.1 or localhost; another address only with behind_proxy, which ends TLS"
-    demand(host in _LOCAL or proxies, f"{place}.listen", listen, expected=expected)
+    demand(host in LOCAL or proxies, f"{place}.listen", listen, expected=expected)
     expected = "an address with a socket: how people reach the server"
     demand(socket is None or url is not None, f"{place}.public_url", None, expected=expected)
     expected = '"unix" only where listen is a socket'

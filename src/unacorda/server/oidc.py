@@ -21,10 +21,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from typing import Any, Final
-from urllib.parse import quote_plus, urlencode, urlsplit
+from urllib.parse import quote_plus, urlencode
 
 from unacorda.extras import require
-from unacorda.server.opener import OPENER
+from unacorda.server.opener import OPENER, is_safe_address
 from unacorda.server.store import Token
 from unacorda.server.tokens import Role
 
@@ -36,7 +36,6 @@ _REFRESH_SECONDS: Final = 60.0
 _KEEP_SECONDS: Final = 3_600.0
 _FETCH_SECONDS: Final = 10.0
 _MOST_BYTES: Final = 1 << 20
-_LOCAL: Final = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,13 +57,6 @@ class OidcSettings:
     client_id: str | None = None
     client_secret: str | None = field(default=None, repr=False)
     scope: str = "openid profile"
-
-
-def is_safe_address(address: str) -> bool:
-    """Whether an address is https, or on this machine."""
-    parts = urlsplit(address)
-    local = parts.scheme == "http" and parts.hostname in _LOCAL
-    return bool(parts.netloc) and (parts.scheme == "https" or local)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

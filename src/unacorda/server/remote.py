@@ -15,7 +15,7 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from unacorda import checks
 from unacorda.checks import Number, demand
@@ -35,13 +35,12 @@ from unacorda.query.noise.selection import GivenKeys, PrivateKeys
 from unacorda.query.plan.codec import encode, function_as_json, private_as_json
 from unacorda.query.plan.person_values import PersonValue
 from unacorda.query.plan.questions import parse_json
-from unacorda.server.opener import OPENER
+from unacorda.server.opener import OPENER, is_safe_address
 from unacorda.settings import numbers_of
 
 if TYPE_CHECKING:
     import pandas
 
-_LOCAL: Final = ("127.0.0.1", "localhost", "::1")
 _MOST_BYTES: Final = 1 << 28
 
 
@@ -332,9 +331,7 @@ class Remote:
     def __init__(
         self, url: str, *, token: str, dataset: str | None = None, timeout: float = 600
     ) -> None:
-        parts = urlsplit(url)
-        fits = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOCAL)
-        demand(fits and parts.netloc, "url", url, expected="https://..., or http on this machine")
+        demand(is_safe_address(url), "url", url, expected="https://..., or http on this machine")
         fits = checks.is_text(token) and token.isprintable() and " " not in token
         demand(fits, "token", "...", expected="a token as `unacorda server token add` prints it")
         self._url, self._token = url.rstrip("/"), token
