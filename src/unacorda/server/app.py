@@ -23,12 +23,14 @@ from unacorda.server.curation import Curation, Curator
 from unacorda.server.fields import ENDPOINTS, Endpoint, check_body, openapi_document
 from unacorda.server.page.answers import answer_csv
 from unacorda.server.page.routes import Pages
-from unacorda.server.problems import MEDIA_TYPE, Problem, any_problem
+from unacorda.server.problems import MEDIA_TYPE, Problem, any_problem, whole_number
 from unacorda.server.requests import (
+    HEADERS,
     MOST_RECORD,
     address_of,
     check_host,
     check_token,
+    check_type,
     read_body,
 )
 from unacorda.server.service import Service
@@ -46,11 +48,8 @@ _PAGE: Final = 50
 _SPARE_THREADS: Final = 8  # beyond the queue: what is refused needs one too
 _LOOK_SECONDS: Final = 1.0  # between two looks whether a client has gone
 _HEADERS: Final[Mapping[str, str]] = {
-    "Cache-Control": "no-store",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    **HEADERS,
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
-    "Cross-Origin-Opener-Policy": "same-origin",
 }
 
 Answer = Callable[[Request, Token], Awaitable[Response]]
@@ -194,18 +193,10 @@ class Routes:
         """A page of the analyst's questions."""
         name = request.path_params["dataset"]
         await asyncio.to_thread(self._service.dataset, name, holder.analyst)
-        before = request.query_params.get("before")
-        if before is not None and not (
-            before.isascii() and before.isdecimal() and len(before) < 10
-        ):
-            raise Problem("refused", "before is the number of a question.")
-        found = await asyncio.to_thread(
-            self._service.store.questions,
-            holder.analyst,
-            name,
-            before=None if before is None else int(before),
-            most=_PAGE,
-        )
+        text, detail = request.query_params.get("before"), "before is the number of a question."
+        before = None if text is None else whole_number(text, detail, digits=9)
+        find = self._service.store.questions
+        found = await asyncio.to_thread(find, holder.analyst, name, before=before, most=_PAGE)
         return JSONResponse({"questions": [_question_as_json(one.shown) for one in found]})
 
     async def question(self, request: Request, holder: Token) -> Response:
@@ -230,7 +221,7 @@ class Routes:
 
     async def verify(self, request: Request, holder: Token) -> Response:
         """What comes out of a release again."""
-        _check_type(request)
+        check_type(request, "application/json")
         whole = await read_body(request, most=MOST_RECORD)
         try:
             text = whole.decode()
@@ -288,7 +279,7 @@ class Routes:
         """The body of an operation, checked; its numbers are decimals."""
         fields = ENDPOINTS[name].fields
         assert fields is not None
-        _check_type(request)
+        check_type(request, "application/json")
         whole = await read_body(request)
         try:
             return check_body(parse_json(whole.decode()), fields)
@@ -300,12 +291,6 @@ class Routes:
 def _check_role(operation: Endpoint, holder: Token | None) -> None:
     if operation.curator and (holder is None or holder.role != "curator"):
         raise Problem("not-allowed", "Only curators may do this.")
-
-
-def _check_type(request: Request) -> None:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise Problem("not-a-type", "Send Content-Type: application/json.")
 
 
 def _release_response(question: StoredQuestion, *, status: int) -> Response:

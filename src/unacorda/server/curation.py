@@ -17,7 +17,7 @@ from unacorda.errors import InvalidParameter, LedgerMismatch, UnacordaError
 from unacorda.ledger.entries import Entry
 from unacorda.ledger.pricing import odometer, reprice
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.server.problems import Problem, problem_of
+from unacorda.server.problems import Problem, problem_of, whole_number
 from unacorda.server.service import Service, budget_of, guarantee_as_json
 from unacorda.server.tokens import make_token
 
@@ -28,6 +28,7 @@ _SHOWN: Final = (
     *("sequence", "state", "reservation", "time", "analyst", "purpose", "sub_account"),
     *("digest", "plan_digest"),
 )
+_AFTER: Final = "after is the number of the last one seen, or 0."
 _GUARANTEES: Final = ("request", "charge", "spent", "sub_spent")
 
 
@@ -88,7 +89,7 @@ class Curation:
     ) -> dict[str, Any]:
         """Open a limit for an analyst."""
         given = self._given(dataset, budget)
-        if analyst in self._ledger.sub_accounts(dataset):
+        if self._ledger.has_sub_account(dataset, analyst):
             raise Problem("refused", "There is a limit for this analyst: change it.")
         with self._act(curator, "add analyst", dataset, f"{analyst}: {given}"):
             self._ledger.open_sub_account(dataset, analyst, given)
@@ -156,7 +157,8 @@ class Curation:
     def ledger_entries(self, _: Curator, *, dataset: str, after: str = "0") -> dict[str, Any]:
         """A page of entries, oldest first."""
         self._check_account(dataset)
-        found = self._ledger.entries(dataset, after=_sequence(after), most=PAGE)
+        seen = whole_number(after, _AFTER, digits=15)
+        found = self._ledger.entries(dataset, after=seen, most=PAGE)
         return {"entries": [_entry_as_json(one) for one in found]}
 
     @operation(
@@ -209,7 +211,7 @@ class Curation:
             count = self._store.verify_acts()
         except LedgerMismatch as error:
             raise Problem("ledger-failed", error.public) from None
-        found = self._store.acts(after=_sequence(after), most=PAGE)
+        found = self._store.acts(after=whole_number(after, _AFTER, digits=15), most=PAGE)
         return {"acts": [asdict(one) for one in found], "count": count}
 
     @contextmanager
@@ -281,10 +283,8 @@ class Curation:
 
     def _check_analyst(self, dataset: str, analyst: str) -> None:
         self._check_account(dataset)
-        try:
-            self._ledger.limit(dataset, analyst)
-        except LedgerMismatch:
-            raise Problem("not-found", "There is no limit for this analyst: add them.") from None
+        if not self._ledger.has_sub_account(dataset, analyst):
+            raise Problem("not-found", "There is no limit for this analyst: add them.")
 
     def _given(self, dataset: str, budget: Mapping[str, Any]) -> Guarantee:
         self._check_account(dataset)
@@ -295,9 +295,3 @@ def _entry_as_json(entry: Entry) -> dict[str, Any]:
     """An entry in plain values, without what only a program that verifies it needs."""
     said = entry.to_dict()
     return {name: said[name] for name in (*_SHOWN, *_GUARANTEES)}
-
-
-def _sequence(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 16):
-        raise Problem("refused", "after is the number of the last one seen, or 0.")
-    return int(text)

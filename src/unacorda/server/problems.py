@@ -8,8 +8,9 @@ Only an error's public text is sent: no path, no address, no cause of a failure 
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -137,6 +138,22 @@ def problem_of(error: UnacordaError, *, own: str, show_total: bool) -> Problem:
             return Problem("refused", error.public)
         case _:
             return Problem("failed", "The server failed at this question.")
+
+
+@contextlib.contextmanager
+def as_problems(*, own: str = "", show_total: bool = False) -> Iterator[None]:
+    """Raise errors of the library inside as problems, as `problem_of` makes them."""
+    try:
+        yield
+    except UnacordaError as error:
+        raise problem_of(error, own=own, show_total=show_total) from None
+
+
+def whole_number(text: str, detail: str, *, digits: int) -> int:
+    """The whole number that a text of a request is; Problem, with this detail, if it is none."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= digits):
+        raise Problem("refused", detail)
+    return int(text)
 
 
 def _pointer(error: InvalidParameter) -> dict[str, Any]:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from unacorda.server.config import Config
@@ -16,6 +17,13 @@ from unacorda.server.tokens import PREFIX, holder_of
 if TYPE_CHECKING:
     from starlette.requests import Request
 
+HEADERS: Final[Mapping[str, str]] = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+"""Of every response."""
 MOST_BYTES: Final = 1 << 16
 MOST_RECORD: Final = 1 << 22
 """Bytes of a release that is to be verified."""
@@ -33,6 +41,13 @@ def check_host(request: Request, config: Config) -> None:
 def address_of(request: Request) -> str:
     """Where a request comes from."""
     return request.client.host if request.client else ""
+
+
+def check_type(request: Request, wanted: str) -> None:
+    """Refuse a body that is not stated to be of this type."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != wanted:
+        raise Problem("not-a-type", f"Send Content-Type: {wanted}.")
 
 
 async def read_body(request: Request, *, most: int = MOST_BYTES) -> bytes:

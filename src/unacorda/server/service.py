@@ -9,7 +9,6 @@ is reused. Releases are stored before the ledger notes that they were computed.
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import json
 import logging
@@ -41,7 +40,7 @@ from unacorda.query.session import Session
 from unacorda.query.sql.outputs import Select, arranged
 from unacorda.server.config import Config
 from unacorda.server.oidc import Issuer
-from unacorda.server.problems import Problem, problem_of
+from unacorda.server.problems import Problem, as_problems
 from unacorda.server.scheduling import RoundRobin, leaves_after
 from unacorda.server.stand_in import StandIn
 from unacorda.server.store import SILENT_SECONDS, AnswerStore, State, StoredQuestion
@@ -108,8 +107,7 @@ class OpenDataset:
         self.session = _session_of(settings, config, ledger, _unit_of(settings.unit))
         self.stand_in = StandIn(settings, self.session)
         self._sessions: dict[str, Session] = {}
-        known = functools.partial(ledger.has_sub_account, settings.name)
-        new = {name: one for name, one in settings.analysts.items() if not known(name)}
+        new = {name: one for name, one in settings.analysts.items() if not self.has(name)}
         ledger.open_sub_accounts(settings.name, new)
 
     @property
@@ -119,21 +117,23 @@ class OpenDataset:
         wanted = self.settings.analysts
         return {n: (known[n], one) for n, one in wanted.items() if known[n] != one}
 
-    def limit(self, analyst: str) -> Guarantee | None:
-        """The analyst's limit; None for those without access."""
-        try:
-            return self._ledger.limit(self.settings.name, analyst)
-        except LedgerMismatch:
-            return None
+    def has(self, analyst: str) -> bool:
+        """Whether an analyst has a limit, and so access."""
+        return self._ledger.has_sub_account(self.settings.name, analyst)
 
     def of(self, analyst: str) -> Session:
         """The analyst's session; Problem if they have no limit."""
         known = self._sessions.get(analyst)
         if known is None:
-            if self.limit(analyst) is None:
+            if not self.has(analyst):
                 raise Problem("not-found", "There is no such dataset, or it is not yours.")
             known = self._sessions[analyst] = self.session.for_analyst(analyst)
         return known
+
+    def problems_of(self, analyst: str) -> contextlib.AbstractContextManager[None]:
+        """Raise errors of the library inside as problems, as the analyst may see them."""
+        settings = self.settings
+        return as_problems(own=f"{settings.name}/{analyst}", show_total=settings.show_total)
 
     def close(self) -> None:
         """Close the engine, and remove the made-up tables."""
@@ -199,7 +199,7 @@ class Service:
 
     def names(self, analyst: str) -> list[str]:
         """The datasets that an analyst may ask."""
-        return [name for name, one in self.datasets.items() if one.limit(analyst) is not None]
+        return [name for name, one in self.datasets.items() if one.has(analyst)]
 
     def dataset(self, name: str, analyst: str) -> tuple[OpenDataset, Session]:
         """A dataset, and the analyst's session; Problem, with one text, in all other cases."""
@@ -277,14 +277,14 @@ class Service:
         self, name: str, analyst: str, body: Mapping[str, Any]
     ) -> Explanation | Explanations:
         found, session = self.dataset(name, analyst)
-        with self._planned(analyst), _translating_errors(found, analyst):
+        with self._planned(analyst), found.problems_of(analyst):
             asked = self.read(session, body)
             return session.explain(asked.query, budget=asked.budget, assuming=assumed(body))
 
     def rehearse(self, name: str, analyst: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Answer the question on made-up rows; free, as it reads no data."""
         found, session = self.dataset(name, analyst)
-        with self._planned(analyst), _translating_errors(found, analyst):
+        with self._planned(analyst), found.problems_of(analyst):
             asked = self.read(session, body)
             return found.stand_in.ask(body, budget=asked.budget)
 
@@ -293,7 +293,7 @@ class Service:
         found, session = self.dataset(name, analyst)
         if self.config.reuse == "off":
             return None
-        with _translating_errors(found, analyst):
+        with found.problems_of(analyst):
             asked = self.read(session, body)
             _check_size(found, analyst, asked.budget)
         known = self.store.found(self._key(found, analyst, asked, nonce=""))
@@ -302,7 +302,7 @@ class Service:
     def suggest(self, name: str, analyst: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Compute the least budget that reaches these errors; free."""
         found, session = self.dataset(name, analyst)
-        with self._planned(analyst), _translating_errors(found, analyst):
+        with self._planned(analyst), found.problems_of(analyst):
             asked = self.read(session, body)
             found_budget = guarantee_as_json(asked.budget)
             if not body.get("kinds", False) or not isinstance(asked.query, Query):
@@ -336,7 +336,7 @@ class Service:
         purpose = body.get("purpose")
         # What is computed for an error is free, and takes its turn as what else is.
         turn = self._planned(analyst) if "error" in body else contextlib.nullcontext()
-        with turn, _translating_errors(found, analyst):
+        with turn, found.problems_of(analyst):
             asked = self.read(session, body)
             _check_size(found, analyst, asked.budget)
             if purpose is not None:
@@ -407,7 +407,7 @@ class Service:
             return found.shown
         known = None if found is None else self.datasets.get(found.dataset)
         shared = self.config.reuse == "dataset" and known is not None
-        if found is None or not shared or known is None or known.limit(analyst) is None:
+        if found is None or not shared or known is None or not known.has(analyst):
             raise Problem("not-found", _NO_QUESTION)
         asked = {name: one for name, one in json.loads(found.asked).items() if name != "purpose"}
         return replace(found.shown, purpose=None, asked=_as_text(asked), number=0)
@@ -417,11 +417,8 @@ class Service:
 
         stored: the analyst's question that has exactly this release, or None.
         """
-        with self._planned(analyst):
-            try:
-                found = verify_record(text)
-            except UnacordaError as error:
-                raise problem_of(error, own="", show_total=False) from None
+        with self._planned(analyst), as_problems():
+            found = verify_record(text)
         known = self.store.release_of(analyst, text)
         stored = known is not None and known.shown.state == "answered"
         return {**found.to_dict(), "stored": known.id if known is not None and stored else None}
@@ -535,24 +532,21 @@ class Service:
             with self.turns.slot(analyst, waits=wait):
                 try:
                     take()
-                    with deadline(self.config.planning), _translating_errors(found, analyst):
+                    with deadline(self.config.planning), found.problems_of(analyst):
                         begun.session.evaluate(
                             begun.asked.query, budget=begun.asked.budget, keep=keep
                         )
                 finally:
                     ends = due()
                     self.turns.hold(analyst, ends - time.time())
-        except Problem as problem:
+        except BaseException as error:
+            detail = "The server failed at this question."
+            problem = error if isinstance(error, Problem) else Problem("failed", detail)
             state: State = "failed" if problem.kind in _AFTER_RESERVING else "refused"
             if problem.kind == "engine-failed" and not self.ending:
                 # It tells a bit of the data: there are to be few, and they are to be seen.
                 self.store.stop(question.dataset, analyst, at=ends)
             self.store.end(question.id, state, json.dumps(problem.to_dict()), due=ends)
-            _pause_until(ends)
-            raise
-        except BaseException:
-            said = Problem("failed", "The server failed at this question.").to_dict()
-            self.store.end(question.id, "failed", json.dumps(said), due=ends)
             _pause_until(ends)
             raise
         _pause_until(ends)
@@ -603,21 +597,6 @@ class Service:
                 self.store.lose(before=time.time() - SILENT_SECONDS)
             except Exception:  # noqa: BLE001  # those who ask meet the failure
                 _LOG.warning("the store cannot be written")
-
-
-class _translating_errors:  # noqa: N801  # a context, as functions are named
-    """Errors of the library as problems."""
-
-    def __init__(self, found: OpenDataset, analyst: str) -> None:
-        self._total = found.settings.show_total
-        self._own = f"{found.settings.name}/{analyst}"
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, UnacordaError):
-            raise problem_of(error, own=self._own, show_total=self._total) from None
 
 
 def assumed(body: Mapping[str, Any]) -> Assume | None:
@@ -730,15 +709,14 @@ def find_max_rows(settings: Dataset, config: Config, search: Auto) -> int:
     person: Any = settings.unit.get("person")
     expected = "a dataset that protects people, unit = { person = ... }"
     demand(person, "DATASET", settings.name, expected=expected)
-    ledger = open_ledger(config.ledger)
-    try:
-        unit = Person(person, max_rows=search)
-        with _session_of(settings, config, ledger, unit) as session:
-            assert isinstance(session.unit, Person)
-            assert isinstance(session.unit.max_rows, int)
-            return session.unit.max_rows
-    finally:
-        ledger.close()
+    unit = Person(person, max_rows=search)
+    with (
+        contextlib.closing(open_ledger(config.ledger)) as ledger,
+        _session_of(settings, config, ledger, unit) as session,
+    ):
+        assert isinstance(session.unit, Person)
+        assert isinstance(session.unit.max_rows, int)
+        return session.unit.max_rows
 
 
 def _session_of(settings: Dataset, config: Config, ledger: Ledger, unit: Unit) -> Session:

@@ -12,9 +12,10 @@ import asyncio
 import hmac
 import secrets
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from unacorda.server.oidc import CodeRequest, Issuer
+from unacorda.server.page.forms import Show
 from unacorda.server.problems import Problem
 from unacorda.server.requests import check_failures, count_failure
 from unacorda.server.service import Service
@@ -31,9 +32,6 @@ _SECONDS: Final = 600
 _LONGEST: Final = 4_096  # characters of a code
 _NOT_SIGNED_IN: Final = "Your organization did not sign you in here. Try again, or use a token."
 _NOT_REACHED: Final = "Your organization's sign-in cannot be reached. Try again, or use a token."
-
-Show: TypeAlias = Callable[..., "Response"]
-"""The HTML of a template for a visit."""
 
 
 class CodeFlow:

@@ -10,25 +10,23 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from unacorda.errors import UnacordaError
 from unacorda.ledger.entries import Entry
 from unacorda.ledger.ledger import Ledger
 from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
 from unacorda.query.results.record import software
 from unacorda.server.curation import PAGE, Curation, Curator
 from unacorda.server.page.charts import spend_chart, spent_share
-from unacorda.server.page.forms import Visit, first
-from unacorda.server.problems import Problem, problem_of
+from unacorda.server.page.forms import Show, Visit, first, named
+from unacorda.server.problems import Problem, as_problems, whole_number
 from unacorda.server.requests import address_of
 from unacorda.server.service import Service
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
-Show: TypeAlias = Callable[..., "Response"]
-"""The HTML of a template for a visit."""
 Action: TypeAlias = Callable[[Visit], Awaitable["Response"]]
 
+_DAYS: Final = "A token lasts a whole number of days, 1 to 366."
 _FARTHEST: Final = 1 << 30  # entries
 _STEPS: Final = 40  # of the chart of what was spent
 _GUARANTEES: Final = ("budget", "limit", "spent", "left", "request", "charge", "sub_spent")
@@ -75,11 +73,7 @@ class CuratorPages:
         """Add an analyst, or change, close or resume one."""
         fields = visit.fields
         dataset, analyst = first(fields, "dataset"), first(fields, "analyst")
-        budget = {
-            name.removeprefix("budget."): values[0].strip()
-            for name, values in fields.items()
-            if name.startswith("budget.") and values[0].strip()
-        }
+        budget = named(fields, "budget.")
         changes = {
             "add": "add_analyst",
             "limit": "change_limit",
@@ -110,7 +104,7 @@ class CuratorPages:
             if first(fields, "do") == "add":
                 given = {name: first(fields, name) for name in ("analyst", "note")}
                 given |= {"role": first(fields, "role", "analyst")}
-                given |= {"days": _days(first(fields, "days", "90"))}
+                given |= {"days": whole_number(first(fields, "days", "90"), _DAYS, digits=4)}
             changes = {"add": "add_token", "revoke": "revoke_token"}
             found = await self._chosen(changes, visit, **given)
         except Problem as refused:
@@ -191,10 +185,8 @@ class CuratorPages:
         """The result of an operation of `Curation`."""
         holder = visit.holder
         curator = Curator(name=holder.analyst, token=holder.id, address=address_of(visit.request))
-        try:
+        with as_problems(show_total=True):
             return await asyncio.to_thread(getattr(self._curation, name), curator, **given)
-        except UnacordaError as error:
-            raise problem_of(error, own="", show_total=True) from None
 
 
 def _spends(ledger: Ledger, dataset: str) -> list[tuple[dt.datetime, Guarantee]]:
@@ -212,12 +204,6 @@ def _spends(ledger: Ledger, dataset: str) -> list[tuple[dt.datetime, Guarantee]]
     )
     found = [one for one in map(entry, taken) if one is not None]
     return [(dt.datetime.fromisoformat(one.time), guarantee_from_json(one.spent)) for one in found]
-
-
-def _days(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 5):
-        raise Problem("refused", "A token lasts a whole number of days, 1 to 366.")
-    return int(text)
 
 
 def _readable(stated: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -25,10 +25,13 @@ from unacorda.server.store import Token
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+    from starlette.responses import Response
 
 Fields: TypeAlias = Mapping[str, Sequence[str]]
 Columns: TypeAlias = Mapping[str, Mapping[str, Any]]
 """By name, as `Service.describe` has them."""
+Show: TypeAlias = Callable[..., "Response"]
+"""The HTML of a template for a visit."""
 
 _MOST_FIELDS: Final = 500
 _MOST_KEPT: Final = 64
@@ -78,6 +81,14 @@ def read_form(body: bytes) -> Fields:
 def first(fields: Fields, name: str, default: str = "") -> str:
     """The value of a field without spaces about it."""
     return fields.get(name, [default])[0].strip()
+
+
+def named(fields: Fields, prefix: str) -> dict[str, str]:
+    """The values that are not empty of all fields with a prefix, by the rest of their names."""
+    found = {
+        name.removeprefix(prefix): first(fields, name) for name in fields if name.startswith(prefix)
+    }
+    return {name: text for name, text in found.items() if text}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,11 +273,6 @@ class Draft:
     @staticmethod
     def of(fields: Fields, numbers: Sequence[str]) -> Draft:
         """The draft in the fields of a form; numbers: the names of a budget's."""
-        wishes = {
-            name.removeprefix("within:"): values[0].strip()
-            for name, values in fields.items()
-            if name.startswith("within:") and values[0].strip()
-        }
         return Draft(
             mode="sql" if first(fields, "mode") == "sql" else "build",
             sql=fields.get("sql", [""])[0].replace("\r\n", "\n"),
@@ -293,7 +299,7 @@ class Draft:
             ),
             budget={name: first(fields, f"budget.{name}") for name in numbers},
             within=first(fields, "within"),
-            wishes=wishes,
+            wishes=named(fields, "within:"),
             rows=first(fields, "rows"),
             purpose=first(fields, "purpose"),
             fresh="fresh" in fields,

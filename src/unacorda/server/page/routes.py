@@ -48,7 +48,7 @@ from unacorda.server.page.forms import (
 )
 from unacorda.server.page.screens import render
 from unacorda.server.problems import Problem, any_problem
-from unacorda.server.requests import check_host, check_token, read_body
+from unacorda.server.requests import HEADERS, check_host, check_token, check_type, read_body
 from unacorda.server.service import Service
 from unacorda.server.store import StoredQuestion, Token
 from unacorda.server.tokens import LONGEST_SECONDS, form_token, sign_in, sign_out, signed_in
@@ -72,11 +72,8 @@ _POLICY: Final = (
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 _HEADERS: Final[Mapping[str, str]] = {
-    "Cache-Control": "no-store",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    **HEADERS,
     "Content-Security-Policy": _POLICY,
-    "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "X-Frame-Options": "DENY",
 }
@@ -104,9 +101,9 @@ class Pages:
         """The routes of all screens."""
         return [
             self._route("/sign-in", self._sign_in_page),
-            self._route("/sign-in", self._sign_in, "POST"),
-            self._route("/sign-in/organization", self._leave_to_issuer),
-            self._route(CALLBACK, self._come_back),
+            self._route("/sign-in", self._signing_in(self._sign_in), "POST"),
+            self._route("/sign-in/organization", self._signing_in(self._flow.leave)),
+            self._route(CALLBACK, self._signing_in(self._flow.come_back)),
             self._route("/static/{name}", self._static),
             self._screen("/sign-out", self._sign_out, "POST"),
             self._screen("/", self._datasets),
@@ -202,9 +199,7 @@ class Pages:
         """The fields of a form that this page sent."""
         if not is_from(request, self._service.config.public_url):
             raise Problem("not-allowed", _FROM_ELSEWHERE)
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != _FORM:
-            raise Problem("not-a-type", f"Send Content-Type: {_FORM}.")
+        check_type(request, _FORM)
         return read_form(await read_body(request))
 
     async def _static(self, request: Request) -> Response:
@@ -224,31 +219,25 @@ class Pages:
         return found
 
     async def _sign_in(self, request: Request) -> Response:
-        fields = await self._form(request)
-        try:
-            holder = await check_token(
-                request,
-                self._service.store,
-                first(fields, "token"),
-                "This is no token, or it has ended. Ask the curator for a new one.",
-            )
-        except Problem as problem:
-            return self._sign_in_form(problem=problem)
+        given = first(await self._form(request), "token")
+        said = "This is no token, or it has ended. Ask the curator for a new one."
+        holder = await check_token(request, self._service.store, given, said)
         found = _leave("/")
         await asyncio.to_thread(self._set_cookie, found, holder)
         return found
 
-    async def _leave_to_issuer(self, request: Request) -> Response:
-        try:
-            return await self._flow.leave(request)
-        except Problem as problem:
-            return self._sign_in_form(problem=problem)
+    def _signing_in(
+        self, step: Callable[[Request], Awaitable[Response]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """A step of a sign-in; the form says what it refuses."""
 
-    async def _come_back(self, request: Request) -> Response:
-        try:
-            return await self._flow.come_back(request)
-        except Problem as problem:
-            return self._sign_in_form(problem=problem)
+        async def answer(request: Request) -> Response:
+            try:
+                return await step(request)
+            except Problem as problem:
+                return self._sign_in_form(problem=problem)
+
+        return answer
 
     def _set_cookie(self, response: Response, holder: Token) -> None:
         """Sign a holder in, by a cookie of a response."""
