@@ -95,7 +95,7 @@ SCORES = ["no threshold", "threshold", "column"]
 
 @pytest.mark.parametrize(("rows", "kind"), CASES)
 def test_counts_move_by_their_sensitivity_at_most(rows: int, kind: Neighbors) -> None:
-    declared = CountSensitivity(rows=rows, neighbors=kind)
+    declared = CountSensitivity(rows=rows, neighbors=kind).counts
     assert moved("counts", rows, kind) == declared.l1
     squares = [int(((a - b) ** 2).sum()) for a, b in neighbors_of(rows, kind)]
     assert max(squares) == declared.l2_squared
@@ -113,28 +113,28 @@ def test_scores_move_by_their_sensitivity_at_most(name: str, rows: int, kind: Ne
 
 @pytest.mark.parametrize(("rows", "kind"), CASES)
 def test_distances_move_by_their_sensitivity_at_most(rows: int, kind: Neighbors) -> None:
-    declared = CountSensitivity(rows=rows, neighbors=kind)
+    declared = CountSensitivity(rows=rows, neighbors=kind).distances(3)
     tables = STATISTICS["distances"]
-    assert moved("distances", rows, kind) <= declared.distances_l1(3)
+    assert moved("distances", rows, kind) <= declared.l1
     squares = [
         sum((a - b) ** 2 for a, b in zip(tables(first), tables(second), strict=True))
         for first, second in neighbors_of(rows, kind)
     ]
-    assert max(squares) <= declared.distances_l2_squared(3)
+    assert max(squares) <= declared.l2_squared
     if kind is not ReplaceOne:
-        assert max(squares) == declared.distances_l2_squared(3)
+        assert max(squares) == declared.l2_squared
 
 
 def test_the_enumeration_catches_rows_that_were_forgotten() -> None:
     for name in ["no threshold", "threshold"]:
         forgotten = CountSensitivity(rows=1, neighbors=AddRemove).score(3)
         assert moved(name, 2, AddRemove) > forgotten
-    assert moved("counts", 2, AddRemove) > CountSensitivity(rows=1, neighbors=AddRemove).l1
+    assert moved("counts", 2, AddRemove) > CountSensitivity(rows=1, neighbors=AddRemove).counts.l1
 
 
 def test_the_enumeration_catches_a_relation_that_was_forgotten() -> None:
     forgotten = CountSensitivity(rows=1, neighbors=AddRemove)
-    assert moved("counts", 1, ReplaceOne) > forgotten.l1
+    assert moved("counts", 1, ReplaceOne) > forgotten.counts.l1
     assert moved("no threshold", 1, ReplaceOne) > forgotten.score(3)
 
 
@@ -184,26 +184,17 @@ def test_mechanisms_are_made_for_these_sensitivities(
     ideal = GaussianShares(total=amount)
     both: list[tuple[ConcentratedShares | GaussianShares, int]] = [(normal, 2), (ideal, 1)]
     for shares, squares in both:  # rho is half of mu^2
-        for noise, l2_squared in [
-            (shares.count_noise(amount, sensitivity), sensitivity.l2_squared),
-            (
-                shares.distance_noise(amount, sensitivity, tables=5),
-                sensitivity.distances_l2_squared(5),
-            ),
-        ]:
-            spent = l2_squared / (squares * Fraction(str(noise.sigma)) ** 2)
-            assert 0.999999 * amount < spent <= amount
-    for laplace, l1 in [
-        (pure.count_noise(amount, sensitivity), sensitivity.l1),
-        (pure.distance_noise(amount, sensitivity, tables=5), sensitivity.distances_l1(5)),
-    ]:
-        assert l1 / Fraction(str(laplace.scale)) <= amount
+        for move in (sensitivity.counts, sensitivity.distances(5)):
+            sigma = Fraction(str(shares.noise(amount, move).sigma))
+            assert 0.999999 * amount < move.l2_squared / (squares * sigma**2) <= amount
+    for move in (sensitivity.counts, sensitivity.distances(5)):
+        assert move.l1 / Fraction(str(pure.noise(amount, move).scale)) <= amount
     for shares, _ in both:
         chosen = shares.choice(amount, sensitivity, weight=4)
         assert chosen.sensitivity == sensitivity.score(4)
         assert not chosen.monotone
     assert Fraction(str(normal.choice(amount, sensitivity, weight=4).epsilon)) ** 2 / 8 <= amount
-    assert ideal.count_noise(amount, sensitivity).grid_log2 == 0
+    assert ideal.noise(amount, sensitivity.counts).grid_log2 == 0
     # The two coins of the widest bounded range: no threshold on normal shifts tells more.
     epsilon = float(Fraction(str(ideal.choice(amount, sensitivity, weight=4).epsilon)))
     mu = math.sqrt(amount)

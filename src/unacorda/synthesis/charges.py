@@ -24,7 +24,7 @@ from unacorda.privacy import events
 from unacorda.privacy.conversions import bounded_range_from_gdp
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
 from unacorda.privacy.rounding import root_down
-from unacorda.synthesis.sensitivity import CountSensitivity
+from unacorda.synthesis.sensitivity import CountSensitivity, VectorMove
 
 CountNoise: TypeAlias = DiscreteGaussian | DiscreteLaplace | Gaussian
 """What is added to whole numbers; all of them stay whole."""
@@ -56,15 +56,9 @@ class ConcentratedShares:
         """What a step of this amount keeps."""
         return ZCDP(amount)
 
-    def count_noise(self, amount: Fraction, sensitivity: CountSensitivity) -> DiscreteGaussian:
-        """The noise for a table of counts."""
-        return self._noise(amount, sensitivity.l2_squared)
-
-    def distance_noise(
-        self, amount: Fraction, sensitivity: CountSensitivity, *, tables: int
-    ) -> DiscreteGaussian:
-        """The noise for the distances of several tables."""
-        return self._noise(amount, sensitivity.distances_l2_squared(tables))
+    def noise(self, amount: Fraction, move: VectorMove) -> DiscreteGaussian:
+        """The noise for whole numbers that move by so much."""
+        return self._noise(amount, move.l2_squared)
 
     def choice(
         self, amount: Fraction, sensitivity: CountSensitivity, *, weight: int
@@ -101,15 +95,9 @@ class GaussianShares:
         """What a step of this amount keeps."""
         return GDP.from_squared(amount)
 
-    def count_noise(self, amount: Fraction, sensitivity: CountSensitivity) -> Gaussian:
-        """The noise for a table of counts."""
-        return self._noise(amount, sensitivity.l2_squared)
-
-    def distance_noise(
-        self, amount: Fraction, sensitivity: CountSensitivity, *, tables: int
-    ) -> Gaussian:
-        """The noise for the distances of several tables."""
-        return self._noise(amount, sensitivity.distances_l2_squared(tables))
+    def noise(self, amount: Fraction, move: VectorMove) -> Gaussian:
+        """The noise for whole numbers that move by so much."""
+        return self._noise(amount, move.l2_squared)
 
     def choice(
         self, amount: Fraction, sensitivity: CountSensitivity, *, weight: int
@@ -149,17 +137,9 @@ class PureShares:
         """What a step of this amount keeps."""
         return PureDP(amount)
 
-    def count_noise(self, amount: Fraction, sensitivity: CountSensitivity) -> DiscreteLaplace:
-        """The noise for a table of counts."""
-        return DiscreteLaplace.for_guarantee(PureDP(amount), l1_sensitivity=sensitivity.l1)
-
-    def distance_noise(
-        self, amount: Fraction, sensitivity: CountSensitivity, *, tables: int
-    ) -> DiscreteLaplace:
-        """The noise for the distances of several tables."""
-        return DiscreteLaplace.for_guarantee(
-            PureDP(amount), l1_sensitivity=sensitivity.distances_l1(tables)
-        )
+    def noise(self, amount: Fraction, move: VectorMove) -> DiscreteLaplace:
+        """The noise for whole numbers that move by so much."""
+        return DiscreteLaplace.for_guarantee(PureDP(amount), l1_sensitivity=move.l1)
 
     def choice(
         self, amount: Fraction, sensitivity: CountSensitivity, *, weight: int

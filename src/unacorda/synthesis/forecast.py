@@ -180,13 +180,13 @@ def forecast(
     share = singles_share(plan, shares, sensitivity, amount=amount, rows=rows)
     singles, planned = share * amount, planned_picks(plan)
     width, tables = len(plan.domain.columns), len(plan.tables)
-    single = shares.count_noise(singles / width, sensitivity).standard_deviation
+    single = shares.noise(singles / width, sensitivity.counts).standard_deviation
     table = half = mean = None
     if amount > singles:
         each = (amount - singles) / planned * (1 - shares.selection)
-        table = shares.count_noise(each, sensitivity).standard_deviation
+        table = shares.noise(each, sensitivity.counts).standard_deviation
     if report:
-        noise = shares.distance_noise(report, sensitivity, tables=tables)
+        noise = shares.noise(report, sensitivity.distances(tables))
         level = checks.exact("confidence", confidence)
         # Of half the differences.
         half = half_width(noise, level) / 2

@@ -87,7 +87,7 @@ def singles_share(
     sizes = plan.domain.sizes
     mean = sum(sizes) / len(sizes)
     for tenths in range(1, _TENTHS):
-        noise = shares.count_noise(amount * tenths / 10 / len(sizes), sensitivity)
+        noise = shares.noise(amount * tenths / 10 / len(sizes), sensitivity.counts)
         if mean * _absolute(noise) / 2 <= _SINGLE_ERROR * rows:
             return Fraction(tenths, 10)
     return Fraction(_TENTHS, 10)
@@ -164,7 +164,7 @@ class Rounds:
     def _round(self, count: int, each: Fraction) -> float:
         """Choose and measure several tables for this amount each; the share that moved."""
         share = self.private.shares.selection
-        noise = self.private.shares.count_noise(each * (1 - share), self.private.sensitivity)
+        noise = self.private.shares.noise(each * (1 - share), self.private.sensitivity.counts)
         deviation, absolute = float(noise.standard_deviation), _absolute(noise)
         used = (self.spent + count * each) / self.amount
         limit = self.plan.max_cells * min(1.0, float(used))

@@ -18,6 +18,14 @@ GRID_LOG2: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VectorMove:
+    """By how much a vector moves: in the l1 norm, and in the l2 norm, squared."""
+
+    l1: int
+    l2_squared: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CountSensitivity:
     """By how much what is computed of counts moves between neighbors.
 
@@ -33,10 +41,10 @@ class CountSensitivity:
     Source: docs/proofs/synthesis.md, section 1.
 
     >>> from unacorda.privacy.neighbors import AddRemove
-    >>> CountSensitivity(rows=3, neighbors=AddRemove).l1
-    3
-    >>> CountSensitivity(rows=3, neighbors=ReplaceOne).l2_squared
-    18
+    >>> CountSensitivity(rows=3, neighbors=AddRemove).counts
+    VectorMove(l1=3, l2_squared=9)
+    >>> CountSensitivity(rows=3, neighbors=ReplaceOne).counts
+    VectorMove(l1=6, l2_squared=18)
     """
 
     rows: int
@@ -52,26 +60,19 @@ class CountSensitivity:
         return 2 if self.neighbors is ReplaceOne else 1
 
     @property
-    def l1(self) -> int:
-        """Of a table of counts, in the l1 norm: the rows that change."""
-        return self._replaced * self.rows
+    def counts(self) -> VectorMove:
+        """Of a table of counts: the rows that change."""
+        replaced = self._replaced
+        return VectorMove(l1=replaced * self.rows, l2_squared=replaced * self.rows**2)
 
-    @property
-    def l2_squared(self) -> int:
-        """Of a table of counts, in the l2 norm, squared."""
-        return self._replaced * self.rows**2
+    def distances(self, tables: int) -> VectorMove:
+        """Of the vector of the l1 distances of several tables from public ones."""
+        each = self.counts.l1
+        return VectorMove(l1=tables * each, l2_squared=tables * each**2)
 
     def score(self, weight: int) -> int:
         """Of weight * sum of max(|x - m| - h, 0) over the cells, in steps of the grid.
 
         weight: a whole number above 0, the largest of all candidates.
         """
-        return weight * self.l1 << GRID_LOG2
-
-    def distances_l1(self, tables: int) -> int:
-        """Of the vector of the l1 distances of several tables from public ones, in the l1 norm."""
-        return tables * self.l1
-
-    def distances_l2_squared(self, tables: int) -> int:
-        """Of the same vector in the l2 norm, squared."""
-        return tables * self.l1**2
+        return weight * self.counts.l1 << GRID_LOG2

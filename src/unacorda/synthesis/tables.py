@@ -203,7 +203,7 @@ class PrivateTables:
 
     def measure(self, columns: Columns, *, amount: Fraction) -> NoisyMarginal:
         """A table of counts with noise for this amount; InternalError where less is left."""
-        noise = self.shares.count_noise(amount, self.sensitivity)
+        noise = self.shares.noise(amount, self.sensitivity.counts)
         self._pay(amount, noise.event)
         exact = self._exact(columns)
         noisy = noise.release(exact, bits=self._bits)
@@ -245,7 +245,7 @@ class PrivateTables:
 
         tables: each the columns and whole counts. With the mechanism, whose noise is in each.
         """
-        noise = self.shares.distance_noise(amount, self.sensitivity, tables=len(tables))
+        noise = self.shares.noise(amount, self.sensitivity.distances(len(tables)))
         self._pay(amount, noise.event)
         exact = []
         for columns, public in tables:
