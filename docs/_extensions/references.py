@@ -65,7 +65,7 @@ RETURNED = {
         "table measured columns sample to_pandas to_polars to_arrow to_json from_json"
     ),
     "unacorda.synthesis.measurements.Measurements": "count proportion mean",
-    "unacorda.synthesis.measured_counts.MeasuredValue": "",
+    "unacorda.synthesis.measurements.MeasuredValue": "",
     "unacorda.synthesis.measured_errors.MeasuredErrors": "of to_dicts to_pandas",
     "unacorda.synthesis.model_counts.ModelCounts": "to_dicts to_pandas",
     "unacorda.privacy.estimates.Estimate": "standard_error interval",

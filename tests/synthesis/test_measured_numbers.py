@@ -20,8 +20,12 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import ZCDP, Guarantee, PureDP
 from unacorda.privacy.neighbors import AddRemove, ReplaceOne
 from unacorda.synthesis.domain import BinnedColumn, CategoryColumn, Domain
-from unacorda.synthesis.measured_counts import MeasuredValue, measured_counts, noise_deviations
-from unacorda.synthesis.measurements import Measurements
+from unacorda.synthesis.measurements import (
+    MeasuredValue,
+    Measurements,
+    measured_counts,
+    noise_deviations,
+)
 from unacorda.synthesis.model import NoisyMarginal
 from unacorda.synthesis.plan import SynthesisPlan
 from unacorda.synthesis.release import SyntheticTable, synthesize
