@@ -19,6 +19,7 @@ from unacorda.bits import RandomBits, ScriptedBits, SeededBits
 from unacorda.mechanisms.noise import continuous, discrete
 from unacorda.mechanisms.noise.continuous import gaussian_chunk, laplace_chunk
 from unacorda.mechanisms.noise.discrete import (
+    acceptance_bounds,
     cumulative_bounds,
     discrete_gaussian,
     discrete_laplace,
@@ -27,9 +28,12 @@ from unacorda.mechanisms.noise.discrete import (
 )
 from unacorda.mechanisms.noise.refinement import (
     LazyUniform,
+    exp_bounds,
     gaussian_floors_exact,
     laplace_floor_exact,
+    log_ratio_bounds,
     magnitude_exact,
+    minus_log_bounds,
 )
 
 SCALES = [Fraction(1, 3), Fraction(2, 3), Fraction(7, 3), Fraction(10), Fraction(10**6)]
@@ -250,3 +254,50 @@ def test_equality_with_a_threshold_reads_on() -> None:
     for extra, expected in ((rest - 1, 3), (rest + 2, 4)):
         source: RandomBits = ScriptedBits([threshold, extra])
         assert discrete_gaussian(sigma=2, size=1, bits=source).tolist() == [expected]
+
+
+# ---- brackets, each from a formula that is not the one in the code
+
+PLACES = 191
+
+
+@pytest.mark.parametrize(
+    "value", [1, 2, 2**32 - 1, 2**32, 2**63 + 5, 2**127 - 2**64, 2**127 - 2, 2**127 - 1]
+)
+def test_minus_log_is_bracketed_by_both_ends_of_the_unread_bits(value: int) -> None:
+    uniform = LazyUniform(value, length=127, bits=SeededBits(1))
+    low, high = minus_log_bounds(uniform, PLACES)
+    assert high is not None
+    with mp.workprec(400):
+        least, most = (127 * mp.ln2 - mp.log(end) for end in (value + 1, value))
+        assert 0 <= low <= least * 2**PLACES < low + 2
+        assert high - 3 < most * 2**PLACES + mpf(2) ** PLACES / (2 * mpf(value) ** 2)
+        assert most * 2**PLACES <= high
+
+
+@pytest.mark.parametrize("scale", [*SCALES, Fraction(1, 10**30)])
+def test_exponentials_and_their_logarithms_are_bracketed(scale: Fraction) -> None:
+    with mp.workprec(400):
+        half = mp.exp(-1 / (2 * as_mpf(scale)))
+        for truth, (low, high) in (
+            (half**2, exp_bounds(-1 / scale, PLACES)),
+            (-mp.log((1 / half + half) / 2 * half), log_ratio_bounds(scale, PLACES)),
+        ):
+            assert 0 <= low <= truth * 2**PLACES <= high <= low + 2
+
+
+@pytest.mark.parametrize("sigma", [Fraction(201), Fraction(10**6, 7), Fraction(1 << 40)])
+@pytest.mark.parametrize("reach", [0, 1, 13])
+def test_the_acceptance_of_a_rounded_normal_is_bracketed(sigma: Fraction, reach: int) -> None:
+    k = max(1, int(reach * sigma))
+    low, high = acceptance_bounds(k, sigma=sigma, places=PLACES)
+    with mp.workprec(300):
+        width = 2 * as_mpf(sigma) ** 2
+
+        def mass(at: int) -> mpf:  # section 5 of docs/proofs/noise.md
+            return mp.quad(
+                lambda v: mp.exp(-v * v / width) * mp.cosh(2 * at * v / width), [0, mpf(1) / 2]
+            )
+
+        assert low <= mass(0) / mass(k) * 2**PLACES <= high <= low + 2
+        assert low < 1 << PLACES

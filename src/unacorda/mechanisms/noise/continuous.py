@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from unacorda.balls import float_down, ldexp
+from unacorda.balls import Ball, ball, bracket, float_down, ldexp
 from unacorda.bits import RandomBits
 from unacorda.mechanisms.noise import refinement
 
@@ -300,18 +300,14 @@ def staircase_chunk(
 
 @lru_cache(maxsize=256)
 def low_part(epsilon: Fraction, split: Fraction) -> refinement.Coin:
-    """The coin that shows heads on the low part of a step: (1 - s) b / (s + (1 - s) b), b = e^-eps.
+    """The coin that shows heads on the low part of a step: 1 - s / (s + (1 - s) e^-epsilon)."""
 
-    It rises with b, so brackets of b bracket it.
-    """
+    def chance() -> Ball:
+        return 1 - ball(split) / (ball(split) + ball(1 - split) * ball(-epsilon).exp())
 
     def bounds(places: int) -> tuple[int, int]:
-        work = places + 64
-        ends = [
-            (1 - split) * Fraction(end, 1 << work) for end in refinement.exp_bounds(-epsilon, work)
-        ]
-        low, high = (end / (split + end) if split + end else Fraction(1) for end in ends)
-        return math.floor(low * (1 << places)), math.ceil(high * (1 << places))
+        low, high = bracket(chance, places)
+        return max(low, 0), high
 
     return refinement.coin(bounds)
 
