@@ -14,6 +14,7 @@ from flint import arb, ctx
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unacorda import balls
 from unacorda.balls import (
     BITS,
     ball,
@@ -132,6 +133,22 @@ def test_a_bracket_holds_where_precision_is_lowered_meanwhile() -> None:
     assert low <= Fraction(1 << 128, 3) <= high <= low + 2
     assert not digits
     assert ctx.prec == BITS
+
+
+def test_a_bracket_holds_where_precision_is_lowered_between_its_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    digits, floor = [20, 53, 100], balls._floor
+
+    def lowering(end: arb) -> int:
+        if digits:
+            ctx.prec = digits.pop()
+        return floor(end)
+
+    monkeypatch.setattr(balls, "_floor", lowering)
+    low, high = bracket(lambda: ball(2).sqrt(), 128)
+    assert low <= math.isqrt(2 << 256) < high <= low + 2
+    assert not digits
 
 
 @pytest.mark.parametrize("undefined", [lambda: ball(0).log(), arb.nan, lambda: arb(math.inf)])

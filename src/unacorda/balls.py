@@ -43,7 +43,7 @@ def ball(value: float | Fraction) -> Ball:
     >>> float_down(ball(2).sqrt())
     1.414213562373095
     """
-    ctx.prec = max(ctx.prec, BITS)
+    _raise_precision()
     if isinstance(value, Fraction):
         return arb(fmpq(value.numerator, value.denominator))
     return arb(value) if isinstance(value, int) else arb(float(value))
@@ -55,8 +55,13 @@ def ldexp(value: int, exponent: int) -> Ball:
     >>> float_up(ldexp(5, -1))
     2.5
     """
-    ctx.prec = max(ctx.prec, BITS)
+    _raise_precision()
     return arb((value, exponent))
+
+
+def _raise_precision() -> None:
+    if ctx.prec < BITS:  # noqa: PLR1730 - what another thread may be changing is not written back
+        ctx.prec = BITS
 
 
 @contextlib.contextmanager
@@ -138,7 +143,9 @@ def bracket(compute: Callable[[], Ball], places: int, *, spare: int = _SPARE) ->
         with precision(places + spare << doubling):
             scaled = compute() * unit
             if scaled.is_finite() and scaled.rad() <= 0.25:
-                return _floor(scaled.lower()), -_floor(-scaled.upper())
+                low, high = _floor(scaled.lower()), -_floor((-scaled).lower())
+                if high - low <= 2:
+                    return low, high
     raise ArithmeticError("no number of digits gives a bracket")
 
 
