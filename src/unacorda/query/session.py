@@ -381,25 +381,16 @@ class Session:
         ...     round(forecast.standard_error("n"), 2), session.spent
         (2.8, PureDP(epsilon=0.0))
         """
+        asked: dict[str, Any] = {"weights": weights, "errors": errors, "kept": kept, "keys": keys}
+        asked["level_weights"] = level_weights
         if isinstance(query, Synthesis):
-            given = {"weights": weights, "errors": errors, "kept": kept}
-            _check_alone(given | {"keys": keys, "level_weights": level_weights})
+            _check_alone(asked)
             from unacorda.query.synthesize import foresee
 
             self._admission.check(query.query)
             request_price(budget, self.budget)  # refuses a budget of another unit
             return foresee(query, budget=budget, assuming=assuming)
-        together, _, budget = read_request(
-            self._context,
-            query,
-            budget,
-            weights=weights,
-            errors=errors,
-            kept=kept,
-            assuming=assuming,
-            keys=keys,
-            level_weights=level_weights,
-        )
+        together, _, budget = read_request(self._context, query, budget, assuming=assuming, **asked)
         priced = PricedBatch.of(together, budget, self.budget)
         return explanation_of(priced, left=self.remaining, assuming=assuming, detail=detail)
 
@@ -509,9 +500,10 @@ class Session:
         ...     release.columns, release.charge
         (('n', 'n_se', 'n_low', 'n_high'), PureDP(epsilon=0.5))
         """
+        asked: dict[str, Any] = {"weights": weights, "errors": errors, "kept": kept, "keys": keys}
+        asked |= {"assuming": assuming, "level_weights": level_weights}
         if isinstance(query, Synthesis):
-            given = {"weights": weights, "errors": errors, "kept": kept, "assuming": assuming}
-            _check_alone(given | {"keys": keys, "level_weights": level_weights, "keep": keep})
+            _check_alone(asked | {"keep": keep})
             from unacorda.query.synthesize import synthesize_rows
 
             self._check_alive()
@@ -520,17 +512,7 @@ class Session:
         checks.demand(keep is None or callable(keep), "keep", keep, expected=expected)
         alone = errors is None and assuming is not None
         checks.demand(not alone, "assuming", assuming, expected="errors= with it")
-        together, selects, budget = read_request(
-            self._context,
-            query,
-            budget,
-            weights=weights,
-            errors=errors,
-            kept=kept,
-            assuming=assuming,
-            keys=keys,
-            level_weights=level_weights,
-        )
+        together, selects, budget = read_request(self._context, query, budget, **asked)
 
         def made(answered: tuple[Release, ...]) -> Release | Batch:
             releases = tuple(
@@ -900,17 +882,9 @@ class Session:
 
         plan = None
         if query is not None:
-            plan = self._series_plan(
-                query,
-                by=by,
-                every=every,
-                start=start,
-                steps=steps,
-                person=person,
-                wanted=wanted,
-                budget=budget,
-                kept=kept,
-            )
+            asked: dict[str, Any] = {"every": every, "start": start, "steps": steps, "kept": kept}
+            asked |= {"by": by, "person": person, "wanted": wanted, "budget": budget}
+            plan = self._series_plan(query, **asked)
         self._check_alive()
         return open_series(self._context, name, plan)
 

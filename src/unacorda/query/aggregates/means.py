@@ -58,7 +58,7 @@ from unacorda.query.aggregates.measures import (
     Times,
     TrueCount,
 )
-from unacorda.query.aggregates.moment_strategies import moment_clamp
+from unacorda.query.aggregates.moment_strategies import halve, moment_clamp
 from unacorda.query.aggregates.ratios import OfTwo, RatioSide, refuse_negative
 from unacorda.query.expressions.language import Kind, Written, written
 from unacorda.query.noise.additive import (
@@ -241,10 +241,7 @@ def ratio_interval(
             seen = np.where(explained(grid[:, None], d[part], t[part]), grid[:, None], -1.0)
             inside[part] = np.maximum(inside[part], seen.max(axis=0))
         outside = np.minimum(inside + 2.0 / _STEPS, 1.0)
-        for _ in range(40):
-            middle = (inside + outside) / 2
-            fine = explained(middle, d, t)
-            inside, outside = np.where(fine, middle, inside), np.where(fine, outside, middle)
+        _, outside = halve(functools.partial(explained, d=d, t=t), inside, outside, rounds=40)
         ends.append(side * outside)
     return ends[1], ends[0]
 
@@ -268,15 +265,11 @@ def _laplace_table() -> tuple[Floats, Floats]:
     nodes = np.linspace(0.0, 1.0, 2 * _STEPS + 1)
     small, large = (1 - nodes)[1:-1], (1 + nodes)[1:-1]
 
-    def tail(z: Floats) -> Floats:
+    def within(z: Floats) -> Flags:
         difference = large**2 * np.exp(-z / large) - small**2 * np.exp(-z / small)
-        return np.asarray(difference / (large**2 - small**2))
+        return np.asarray(difference / (large**2 - small**2) > 1 - float(CONFIDENCE))
 
-    low, high = np.zeros_like(small), np.full_like(small, 8.0)
-    for _ in range(60):
-        middle = (low + high) / 2
-        above = tail(middle) > 1 - float(CONFIDENCE)
-        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    _, high = halve(within, np.zeros_like(small), np.full_like(small, 8.0), rounds=60)
     centre = 4.113
     for _ in range(60):
         centre -= (math.exp(-centre) * (1 + centre / 2) - 0.05) / (

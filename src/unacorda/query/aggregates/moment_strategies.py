@@ -68,7 +68,7 @@ from unacorda.bits import RandomBits
 from unacorda.mechanisms.noise.rounding import floor_log2
 from unacorda.privacy.guarantees import PureDP
 from unacorda.query.aggregates.base import TABLE_ROWS, Answer, Assumption, Exact, Forecast, Single
-from unacorda.query.aggregates.grid import Floats
+from unacorda.query.aggregates.grid import Flags, Floats
 from unacorda.query.aggregates.measures import Clamp
 from unacorda.query.expressions.language import Expression, Kind
 from unacorda.query.noise.additive import (
@@ -474,12 +474,19 @@ def ends(
     return np.where(empty, guess, lower), np.where(empty, guess, upper)
 
 
+def halve(
+    holds: Callable[[Floats], Flags], inside: Floats, outside: Floats, *, rounds: int
+) -> tuple[Floats, Floats]:
+    """Halve brackets, each by itself, between a place where a condition holds and one beyond."""
+    for _ in range(rounds):
+        middle = (inside + outside) / 2
+        fine = holds(middle)
+        inside, outside = np.where(fine, middle, inside), np.where(fine, outside, middle)
+    return inside, outside
+
+
 def _last(holds: Callable[[Floats], Floats], first: Floats, last: Floats) -> Floats:
     """The last point where a function is not negative that is so up to a point; -inf for none."""
     everywhere, nowhere = holds(last) >= 0, holds(first) < 0
-    inside, outside = first, last
-    for _ in range(_HALVINGS):
-        middle = (inside + outside) / 2
-        fine = holds(middle) >= 0
-        inside, outside = np.where(fine, middle, inside), np.where(fine, outside, middle)
+    _, outside = halve(lambda at: holds(at) >= 0, first, last, rounds=_HALVINGS)
     return np.where(everywhere, last, np.where(nowhere, -np.inf, outside))

@@ -33,6 +33,7 @@ import numpy as np
 
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
+from unacorda.numerics import bisect
 from unacorda.query.aggregates.base import Answer, Assumption, Exact, Forecast, Single, weight_of
 from unacorda.query.aggregates.grid import Floats
 from unacorda.query.aggregates.measures import Thresholds, growing_rungs
@@ -309,15 +310,11 @@ class RowHistogram:
             error = self.deviation * float(np.linalg.norm(weights))
             return math.fsum(terms) + z * error + lost
 
-        low, high = 0.0, 1.0
-        if excess(high) >= 0:
+        if excess(1.0) >= 0:
             return 1.0
-        if excess(low) < 0:
+        if excess(0.0) < 0:
             return 0.0
-        for _ in range(_STEPS):
-            middle = (low + high) / 2
-            low, high = (middle, high) if excess(middle) >= 0 else (low, middle)
-        return high
+        return bisect(lambda share: excess(share) < 0, 0.0, 1.0, rounds=_STEPS)[1]
 
     def _ends(self) -> tuple[Floats, Floats]:
         """The least and the largest number of rows in each bin; of the open one, infinity."""
@@ -368,11 +365,7 @@ def _sum_quantile(beyond: float, *, laplace: bool) -> float:
     def tails(z: float) -> float:
         return math.exp(-math.sqrt(2) * z) + _CURVATURE / z**2 * math.exp(-(z**2) / 3)
 
-    low, high = 1.0, 1_000.0
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if tails(middle) <= beyond else (middle, high)
-    return high * _ROUNDED_UP
+    return bisect(lambda z: tails(z) <= beyond, 1.0, 1_000.0, rounds=_STEPS)[1] * _ROUNDED_UP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
