@@ -353,7 +353,8 @@ def spending(book: Ledger, dataset: str, *, now: dt.datetime) -> Drawn:
 @_kind(_file, params.option("--column", "NAME", "The column, where there are several."))
 def errors(*, file: Path, column: str | None) -> Drawn:
     """A release as JSON, with its intervals."""
-    from unacorda import plots
+    from unacorda.query.aggregates.base import Answer
+    from unacorda.query.results.release import draw
 
     with params.of_file(file):
         rows, answers = _rows(read_text("FILE", file))
@@ -366,21 +367,19 @@ def errors(*, file: Path, column: str | None) -> Drawn:
     of_it = [f"{chosen}{end}" for end in _ENDS]
     labels = [name for name in rows[0] if not any(_belongs(name, one) for one in answers)]
     labels += [name for name in rows[0] if _belongs(name, chosen) and name not in of_it]
-    names = [", ".join("NULL" if row[n] is None else str(row[n]) for n in labels) for row in rows]
-    ends = {"values": chosen, "lower": f"{chosen}_low", "upper": f"{chosen}_high"}
-    numbers = {
-        end: [math.nan if row[name] is None else float(row[name]) for row in rows]
-        for end, name in ends.items()
-    }
-    names = [name or chosen for name in names]
-    axes = plots.errors(names, *numbers.values())
-    axes.set(xlabel=chosen, ylabel=", ".join(labels))
-    by = f" by {', '.join(labels)}" if labels else ""
-    axes.set_title(f"{chosen}{by}, with 95% intervals")
-    known = {
-        end: [None if math.isnan(one) else one for one in line] for end, line in numbers.items()
-    }
-    return Drawn(axes, {"names": names, **known})
+    ends = zip(("values", "standard_errors", "lower", "upper"), of_it, strict=True)
+    answer = Answer(**{end: [row[name] for row in rows] for end, name in ends})
+    columns = {name: [row[name] for row in rows] for name in labels}
+    lines = [", ".join("NULL" if row[n] is None else str(row[n]) for n in labels) for row in rows]
+    return Drawn(
+        draw(chosen, answer, columns),
+        {
+            "names": [line or chosen for line in lines],
+            "values": answer.values,
+            "lower": answer.lower,
+            "upper": answer.upper,
+        },
+    )
 
 
 def _rows(text: str) -> tuple[list[dict[str, Any]], list[str]]:

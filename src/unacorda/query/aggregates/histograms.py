@@ -85,15 +85,18 @@ def place_between(value: str, edges: Sequence[str]) -> str:
     return f"CASE WHEN {value} IS NOT NULL THEN {place} END"
 
 
-def place_among(value: str, listed: Sequence[tuple[str, int]]) -> str:
-    """SQL of the number of a listed value; NULL for NULL and for other values.
+def place_among(
+    value: str, listed: Sequence[tuple[str, int]], *, otherwise: int | None = None
+) -> str:
+    """SQL of the number of a listed value, or of others; NULL for NULL, and where there is none.
 
     listed: SQL literals, rising as the engine compares them, each with its number.
     """
+    end = "END" if otherwise is None else f"ELSE {otherwise} END"
 
     def leaf(at: int) -> str:
         text, number = listed[at]
-        return f"CASE WHEN {value} = {text} THEN {number} END"
+        return f"CASE WHEN {value} = {text} THEN {number} {end}"
 
     return bisection(0, len(listed) - 1, before=lambda at: f"{value} <= {listed[at][0]}", leaf=leaf)
 

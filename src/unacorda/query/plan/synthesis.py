@@ -31,6 +31,7 @@ from unacorda.checks import Number, demand
 from unacorda.errors import InvalidParameter
 from unacorda.query.aggregates.base import expression_of
 from unacorda.query.aggregates.grid import bisection
+from unacorda.query.aggregates.histograms import place_among
 from unacorda.query.aggregates.quantiles import Quantiles
 from unacorda.query.expressions.language import (
     Expression,
@@ -218,19 +219,9 @@ def _listed_place(column: CategoryColumn, value: str) -> str:
     places = {label: place for place, label in enumerate(column.values)}
     missing = places.pop(None, None)
     rest = column.size - 1 if column.other is not None else missing or 0
-    # Texts are ordered by code point here and in engines.
-    ordered: list[Any] = sorted(places)
-    found = str(rest)
-    if ordered:
-        found = bisection(
-            0,
-            len(ordered) - 1,
-            before=lambda at: f"{value} <= {literal(ordered[at])}",
-            leaf=lambda at: (
-                f"CASE WHEN {value} = {literal(ordered[at])} THEN {places[ordered[at]]} "
-                f"ELSE {rest} END"
-            ),
-        )
+    ordered: list[Any] = sorted(places)  # texts by code point, here and in engines
+    listed = [(literal(one), places[one]) for one in ordered]
+    found = place_among(value, listed, otherwise=rest) if listed else str(rest)
     nothing = rest if missing is None else missing
     return f"CASE WHEN {value} IS NULL THEN {nothing} ELSE {found} END"
 
