@@ -149,9 +149,9 @@ from unacorda.query.engines.engine import (
     Admission,
     Admitted,
     Engine,
-    Given,
     Tallies,
     admitted,
+    exact_by_name,
     interrupted_after,
     select_keys,
     sql_of,
@@ -293,7 +293,6 @@ __all__ = [
     "FitScan",
     "FoundBins",
     "FoundBounds",
-    "Given",
     "GridCounts",
     "How",
     "Item",
@@ -493,7 +492,7 @@ __all__ = [
 
 def exact_of(query: Query, name: str, tallies: Tallies) -> Exact:
     """What one aggregate of a question is given."""
-    return Given.of(query, tallies).exact(name)
+    return exact_by_name(query, tallies)[name]
 
 
 def ledger_of(session: Session) -> Ledger:

@@ -43,7 +43,7 @@ from unacorda.ledger.ledger import Ledger, SubAccount
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.automatic import RowsPerPerson
-from unacorda.query.aggregates.base import Aggregate, Answer, Exact, Forecast
+from unacorda.query.aggregates.base import Aggregate, Answer, Forecast
 from unacorda.query.aggregates.hierarchy import GivenLevelWeights
 from unacorda.query.aggregates.linear import Count, CountPeople
 from unacorda.query.aggregates.row_counts import KeptRows, RowHistogram, RowsKept, row_rungs
@@ -52,11 +52,11 @@ from unacorda.query.engines.engine import (
     Admission,
     Admitted,
     Engine,
-    Given,
     HeldRows,
     ScanResult,
     admitted,
     answers_of,
+    exact_by_name,
     select_keys,
 )
 from unacorda.query.error_targets import split_for, targets_of
@@ -295,13 +295,10 @@ def _answers(
     for scan, one, result in zip(priced.scans, asked, counted, strict=True):
         rule = priced.allocations[scan.members[0]].rule
         whole, tallies = select_keys(one, result, rule=rule, bits=bits)
-        given = Given.of(whole, tallies)
+        given = exact_by_name(whole, tallies)
         for place in scan.members:
             query = priced.together.queries[place].with_keys(whole.keys)
-
-            def exact(name: str, place: int = place, given: Given = given) -> Exact:
-                return given.exact(Scan.name_of(place, name))
-
+            exact = {name: given[Scan.name_of(place, name)] for name in query.aggregates}
             keys = tuple(key for key in query.released_keys for _ in range(query.lines))
             found[place] = keys, answers_of(query, priced.allocations[place], exact, bits)
     return found

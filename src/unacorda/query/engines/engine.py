@@ -43,7 +43,7 @@ from unacorda.bits import RandomBits
 from unacorda.errors import EngineFailed, InvalidParameter, SourceUnreadable, UnacordaError
 from unacorda.query.aggregates.base import Answer, Exact
 from unacorda.query.aggregates.grid import GridCounts, Integers, Lines, Ranking
-from unacorda.query.aggregates.measures import Climbers, Measure, Thresholds
+from unacorda.query.aggregates.measures import Climbers, Thresholds
 from unacorda.query.allocation import Allocation
 from unacorda.query.engines.compile import (
     KeyCountSql,
@@ -57,7 +57,7 @@ from unacorda.query.engines.compile import (
     compile_steps,
 )
 from unacorda.query.noise.selection import KeyRule
-from unacorda.query.plan.query import Query, Reads
+from unacorda.query.plan.query import Query
 from unacorda.query.plan.relation import Lookup, PeoplePart, Relation, SourceTable
 from unacorda.query.schema.keys import Key
 from unacorda.query.schema.sources import Fingerprint, PublicSelect, public_sql
@@ -589,12 +589,12 @@ def _wholes(column: Any) -> list[int]:
 
 
 def answers_of(
-    query: Query, allocation: Allocation, exact: Callable[[str], Exact], bits: RandomBits
+    query: Query, allocation: Allocation, exact: Mapping[str, Exact], bits: RandomBits
 ) -> dict[str, Answer]:
-    """The noisy answers, by the names of their columns; exact: what an aggregate is given."""
+    """The noisy answers, by the names of their columns; exact: what each aggregate is given."""
     answers: dict[str, Answer] = {}
     for name, aggregate in query.aggregates.items():
-        found = aggregate.answers(exact(name), allocation.noises[name], bits)
+        found = aggregate.answers(exact[name], allocation.noises[name], bits)
         if aggregate.overall:
             lines = [0] * (len(query.released_keys) * query.lines)
             found = {part: answer.picked(lines) for part, answer in found.items()}
@@ -602,40 +602,26 @@ def answers_of(
     return answers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Given:
-    """The engine's integers by what is counted, and what each aggregate reads of them. Private.
+def exact_by_name(query: Query, tallies: Tallies) -> dict[str, Exact]:
+    """The engine's integers that each aggregate of a question reads, by its name. Private.
 
     By cell, in the order of the public keys; no rows count as 0.
     """
-
-    reads: Mapping[str, Reads]
-    sums: Mapping[Measure, list[int]]
-    rankings: Mapping[Ranking, GridCounts]
-    people: Mapping[Thresholds, Climbers]
-
-    @staticmethod
-    def of(query: Query, tallies: Tallies) -> Given:
-        """Of all aggregates of a question."""
-        cells = len(query.keys)
-        sums = [_by_cell(tallies.cells, column, cells) for column in tallies.sums]
-        rankings = zip(query.rankings, tallies.rankings, strict=True)
-        ladders = zip(query.ladders, tallies.ladders, strict=True)
-        return Given(
-            reads=query.reads,
-            sums=dict(zip(query.measures, sums, strict=True)),
-            rankings={one: GridCounts.of(one.steps, cells, lines) for one, lines in rankings},
-            people={one: _climbers(one, cells, climbed) for one, climbed in ladders},
+    cells = len(query.keys)
+    columns = [_by_cell(tallies.cells, column, cells) for column in tallies.sums]
+    sums = dict(zip(query.measures, columns, strict=True))
+    ranked = zip(query.rankings, tallies.rankings, strict=True)
+    rankings = {one: GridCounts.of(one.steps, cells, lines) for one, lines in ranked}
+    climbed = zip(query.ladders, tallies.ladders, strict=True)
+    people = {one: _climbers(one, cells, tally) for one, tally in climbed}
+    return {
+        name: Exact(
+            sums=tuple(sums[measure] for measure in reads.measures),
+            rankings=tuple(rankings[ranking] for ranking in reads.rankings),
+            people=tuple(people[ladder] for ladder in reads.ladders),
         )
-
-    def exact(self, name: str) -> Exact:
-        """What one aggregate is given."""
-        reads = self.reads[name]
-        return Exact(
-            sums=tuple(self.sums[measure] for measure in reads.measures),
-            rankings=tuple(self.rankings[ranking] for ranking in reads.rankings),
-            people=tuple(self.people[ladder] for ladder in reads.ladders),
-        )
+        for name, reads in query.reads.items()
+    }
 
 
 def _by_cell(cells: Integers, numbers: Sequence[int], size: int) -> list[int]:

@@ -27,7 +27,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
 from unacorda import checks
 from unacorda._version import __version__
@@ -59,15 +59,6 @@ _WEIGHTS = tuple[Fraction, ...] | Literal["overall"] | None
 _MOST_QUESTIONS = 1_000
 _DEEPEST = 100
 _OBJECT = Mapping[str, Any]
-_STATED: Mapping[str, Any] = {
-    "query": _OBJECT,
-    "digest": str,
-    "salt": str,
-    "event": _OBJECT,
-    "reproducible": bool,
-    "software": Mapping[str, str],
-    "batch": _OBJECT | None,
-}
 _DIGITS = {"digest": 64, "salt": 32}
 _EXPECTED = "the JSON text of a release, as Release.to_json() writes it"
 _PACKAGES = ("numpy", "scipy", "duckdb", "sqlglot")
@@ -114,10 +105,12 @@ def _record(fields: object) -> ReleaseRecord:
     form = fields.get("format")
     expected = f"{FORMAT!r}: a file as Release.to_json() and unacorda query --output write"
     demand(form == FORMAT, "format", form if isinstance(form, str) else "...", expected=expected)
-    stated = {name: decode(fields.get(name), hint, at=name) for name, hint in _STATED.items()}
-    exact = decode(fields.get("exact"), _OBJECT, at="exact")
-    for name in ("request", "charge"):
-        stated[name] = decode(exact.get(name), Guarantee, at=f"exact.{name}")
+    stated: dict[str, Any] = {}
+    for name, hint in get_type_hints(ReleaseRecord).items():
+        part, at = fields, name
+        if name in ("request", "charge"):
+            part, at = decode(fields.get("exact"), _OBJECT, at="exact"), f"exact.{name}"
+        stated[name] = decode(part.get(name), hint, at=at)
     for name, digits in _DIGITS.items():
         hex_digits = re.fullmatch(f"[0-9a-f]{{{digits}}}", stated[name])
         demand(hex_digits, name, stated[name], expected="lower-case hex digits")

@@ -23,7 +23,7 @@ from unacorda.query.aggregates.base import Assumed, Assumption
 from unacorda.query.allocation import Allocation, allocate
 from unacorda.query.engines.compile import SqlContext, compile_found, compile_query
 from unacorda.query.engines.duckdb import PublicTables
-from unacorda.query.engines.engine import Given, answers_of, with_found_keys
+from unacorda.query.engines.engine import answers_of, exact_by_name, with_found_keys
 from unacorda.query.expressions.language import identifier
 from unacorda.query.noise.selection import KeyRule
 from unacorda.query.plan.codec import decode
@@ -381,8 +381,8 @@ def _answers(query: Query, unit: Unit, tables: PublicTables) -> dict[str, tuple[
     reach = Reach.of(unit, cells=query.cells)
     noises = {name: one.noise(_SILENT, reach) for name, one in query.aggregates.items()}
     silent = Allocation(reach=reach, noises=noises)
-    given = Given.of(query, tables.tallies(statement))
-    answers = answers_of(query, silent, given.exact, SeededBits(0))
+    exact = exact_by_name(query, tables.tallies(statement))
+    answers = answers_of(query, silent, exact, SeededBits(0))
     return {
         name: tuple(float(v) if isinstance(v, int | float) else None for v in answer.values)
         for name, answer in answers.items()
