@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from types import MappingProxyType
@@ -25,7 +25,7 @@ from unacorda import checks
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter, MissingBound, UnsafeExpression
-from unacorda.query.aggregates.grid import Floats, GridCounts, Ranking
+from unacorda.query.aggregates.grid import Flags, Floats, GridCounts, Ranking
 from unacorda.query.aggregates.measures import Climbers, Measure, Thresholds
 from unacorda.query.expressions.language import (
     Expression,
@@ -284,6 +284,17 @@ def widened(
     lower = np.where(beyond, np.minimum(ends[0], np.maximum(at - half_widths, low)), ends[0])
     upper = np.where(beyond, np.maximum(ends[1], np.minimum(at + half_widths, high)), ends[1])
     return lower, upper
+
+
+def halve(
+    holds: Callable[[Floats], Flags], inside: Floats, outside: Floats, *, rounds: int
+) -> tuple[Floats, Floats]:
+    """Halve brackets, each by itself, between a place where a condition holds and one beyond."""
+    for _ in range(rounds):
+        middle = (inside + outside) / 2
+        fine = holds(middle)
+        inside, outside = np.where(fine, middle, inside), np.where(fine, outside, middle)
+    return inside, outside
 
 
 def answer_of(

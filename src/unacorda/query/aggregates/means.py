@@ -44,6 +44,7 @@ from unacorda.query.aggregates.base import (
     Forecast,
     answer_of,
     given_bounds,
+    halve,
     weight_of,
     widened,
 )
@@ -58,7 +59,7 @@ from unacorda.query.aggregates.measures import (
     Times,
     TrueCount,
 )
-from unacorda.query.aggregates.moment_strategies import halve, moment_clamp
+from unacorda.query.aggregates.moment_strategies import moment_clamp
 from unacorda.query.aggregates.ratios import OfTwo, RatioSide, refuse_negative
 from unacorda.query.expressions.language import Kind, Written, written
 from unacorda.query.noise.additive import (

@@ -67,8 +67,16 @@ import numpy as np
 from unacorda.bits import RandomBits
 from unacorda.mechanisms.noise.rounding import floor_log2
 from unacorda.privacy.guarantees import PureDP
-from unacorda.query.aggregates.base import TABLE_ROWS, Answer, Assumption, Exact, Forecast, Single
-from unacorda.query.aggregates.grid import Flags, Floats
+from unacorda.query.aggregates.base import (
+    TABLE_ROWS,
+    Answer,
+    Assumption,
+    Exact,
+    Forecast,
+    Single,
+    halve,
+)
+from unacorda.query.aggregates.grid import Floats
 from unacorda.query.aggregates.measures import Clamp
 from unacorda.query.expressions.language import Expression, Kind
 from unacorda.query.noise.additive import (
@@ -472,17 +480,6 @@ def ends(
     lower = -_last(lambda t: below(-t), -top, -bottom)
     empty = ~(lower <= upper)
     return np.where(empty, guess, lower), np.where(empty, guess, upper)
-
-
-def halve(
-    holds: Callable[[Floats], Flags], inside: Floats, outside: Floats, *, rounds: int
-) -> tuple[Floats, Floats]:
-    """Halve brackets, each by itself, between a place where a condition holds and one beyond."""
-    for _ in range(rounds):
-        middle = (inside + outside) / 2
-        fine = holds(middle)
-        inside, outside = np.where(fine, middle, inside), np.where(fine, outside, middle)
-    return inside, outside
 
 
 def _last(holds: Callable[[Floats], Floats], first: Floats, last: Floats) -> Floats:
