@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import math
 import os
 import tomllib
 from collections.abc import Callable, Collection, Mapping
@@ -25,7 +24,7 @@ from typing import Any, Final
 from unacorda.checks import demand, read_text
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
-from unacorda.privacy.rounding import root_down
+from unacorda.privacy.rounding import exact_root, root_down
 from unacorda.query.expressions.language import twin
 from unacorda.query.schema.table import Bounds, Categories, Dates, Fact, Text
 
@@ -239,8 +238,8 @@ def numbers_of(budget: Guarantee) -> dict[str, str]:
 
 
 def _root_below(square: Fraction) -> str:
-    root = Fraction(math.isqrt(square.numerator), math.isqrt(square.denominator))
-    if root * root == square:
+    root = exact_root(square)
+    if root is not None:
         return str(root)
     return str(Context(prec=15, rounding=ROUND_DOWN).create_decimal(root_down(square)))
 

@@ -60,12 +60,12 @@ from unacorda.inference.diagnostics.scoring import (
 from unacorda.inference.records import Floats, check_budget, data_frame, gdp_budget
 from unacorda.inference.regression.sparse import SparseRegression
 from unacorda.inference.sums import NoisySums
-from unacorda.mechanisms.parameters import whole
+from unacorda.mechanisms.parameters import exact_root_down, whole
 from unacorda.mechanisms.retry.best import BestOf
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, ApproxDP, Guarantee, RenyiDP
 from unacorda.privacy.neighbors import ReplaceOne
-from unacorda.privacy.rounding import root_down, root_up
+from unacorda.privacy.rounding import root_up
 
 _MOST_FOLDS: Final = 20
 _TOLERANCE: Final = 1e-3
@@ -305,7 +305,7 @@ class ValidationCurve(GridWrapper):
             rehearse(candidate, rows=splitter.fewest, features=x.shape[1], label=label)
         source = source_of(self.bits)
         count_fit(self, asked)
-        self.event_ = events.Gaussian(noise_multiplier=root_down(1 / whole_budget.mu_squared))
+        self.event_ = events.Gaussian(noise_multiplier=exact_root_down(1 / whole_budget.mu_squared))
         self.guarantee_, self.fit_budget_ = asked, each
         ((fitting, judging),) = splitter.splits(bits=source)
         found, kept = [], []
@@ -389,7 +389,7 @@ class PrivateSearch(GridWrapper):
         self.event_: events.Event = runs.event
         self.guarantee_, self.run_budget_ = asked, runs.each
         if last is not None:
-            single = events.Gaussian(noise_multiplier=root_down(1 / last.mu_squared))
+            single = events.Gaussian(noise_multiplier=exact_root_down(1 / last.mu_squared))
             self.event_, self.last_budget_ = events.compose([runs.event, single]), last
         splits = splitter.splits(bits=source)
         splits, fresh = self._fresh_judges(splits, bits=source)

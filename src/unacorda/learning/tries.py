@@ -19,10 +19,10 @@ from unacorda.accounting.selection import stop_of
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.learning.plan import TrainingPlan, training_event
 from unacorda.learning.sampling import Batches, Sampling
+from unacorda.mechanisms.parameters import exact_root_down
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, ApproxDP
 from unacorda.privacy.neighbors import Neighbors
-from unacorda.privacy.rounding import root_down
 
 __all__ = ["SearchLaw", "SearchPlan", "TrainingPrice", "price_training"]
 
@@ -136,7 +136,7 @@ class SearchLaw:
 
     def event(self, training: events.Event) -> events.NegativeBinomialTries:
         """The event of a search whose trainings have this event."""
-        score = events.Gaussian(noise_multiplier=root_down(1 / self.score.mu_squared))
+        score = events.Gaussian(noise_multiplier=exact_root_down(1 / self.score.mu_squared))
         run = events.compose([training, score])
         return events.NegativeBinomialTries(event=run, shape=self.shape, stop=self.stop)
 

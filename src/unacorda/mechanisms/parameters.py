@@ -17,6 +17,7 @@ from unacorda.balls import Ball, ball, fraction_up, ldexp
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise.rounding import floor_log2
 from unacorda.privacy.guarantees import Additive
+from unacorda.privacy.rounding import exact_root, root_down
 
 Real: TypeAlias = float | Fraction
 Kind = TypeVar("Kind", bound=Additive)
@@ -88,6 +89,15 @@ def inverse_root_up(square: Fraction) -> Fraction:
     root = math.isqrt(whole - 1) + 1
     bound = Fraction(root) / Fraction(2) ** (shift // 2)
     return _digits_up(bound)
+
+
+def exact_root_down(square: Fraction) -> Real:
+    """The square root: exactly where it is rational, else the next float below, as a Fraction.
+
+    As a float it would count as the decimal that it prints as, which may be above the root.
+    """
+    root = exact_root(square)
+    return Fraction(root_down(square)) if root is None else readable(root)
 
 
 def root_digits_down(square: Fraction) -> Real:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import abc
 import json
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
@@ -17,7 +16,7 @@ from unacorda import checks
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter, WrongUnit
 from unacorda.privacy import conversions  # each is loaded when it is first used: they need mpmath
-from unacorda.privacy.rounding import grid_down, grid_up, root_down, root_near, root_up
+from unacorda.privacy.rounding import exact_root, grid_down, grid_up, root_down, root_near, root_up
 
 # What the five kinds of guarantee share: operators on the numbers that add, and their text.
 # repr() is the call that makes the value, str() is for sentences.
@@ -210,19 +209,12 @@ def decimal(value: Fraction) -> str:
 
 def root_decimal(square: Fraction) -> str:
     """The square root of a rational number as text: exact where short, else 12 digits, up."""
-    root = _exact_root(square)
+    root = exact_root(square)
     if root is not None:
         return decimal(root)
     context = Context(prec=30)
     quotient = context.divide(Decimal(square.numerator), Decimal(square.denominator))
     return decimal(Fraction(quotient.sqrt(context).next_plus(context)))
-
-
-def _exact_root(square: Fraction) -> Fraction | None:
-    """The square root of a rational number where it is rational, else None."""
-    above, below = math.isqrt(square.numerator), math.isqrt(square.denominator)
-    root = Fraction(above, below)
-    return root if root * root == square else None
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)

@@ -86,6 +86,16 @@ def root_down(square: Fraction) -> float:
     return root if Fraction(root) ** 2 == square else math.nextafter(root, 0.0)
 
 
+def exact_root(square: Fraction) -> Fraction | None:
+    """The square root of a non-negative number where it is rational, else None.
+
+    >>> exact_root(Fraction(9, 4)), exact_root(Fraction(2))
+    (Fraction(3, 2), None)
+    """
+    root = Fraction(math.isqrt(square.numerator), math.isqrt(square.denominator))
+    return root if root * root == square else None
+
+
 def root_near(square: Fraction) -> float:
     """The square root to within one float, also where the square itself is no float.
 

@@ -21,9 +21,15 @@ from unacorda.mechanisms.parameters import inverse_root_up, readable
 from unacorda.mechanisms.selection.exponential import Exponential
 from unacorda.mechanisms.selection.noisy_max import PermuteAndFlip
 from unacorda.privacy import events
-from unacorda.privacy.conversions import bounded_range_from_gdp
-from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
-from unacorda.privacy.rounding import root_down
+from unacorda.privacy.guarantees import (
+    GDP,
+    ZCDP,
+    ApproxDP,
+    Guarantee,
+    PureDP,
+    RenyiDP,
+    bounded_range_within,
+)
 from unacorda.synthesis.sensitivity import CountSensitivity, VectorMove
 
 CountNoise: TypeAlias = DiscreteGaussian | DiscreteLaplace | Gaussian
@@ -103,7 +109,7 @@ class GaussianShares:
         self, amount: Fraction, sensitivity: CountSensitivity, *, weight: int
     ) -> Exponential:
         """The choice among scores in steps of the grid, of weights up to this one."""
-        epsilon = bounded_range_from_gdp(root_down(amount))
+        epsilon = bounded_range_within(GDP.from_squared(amount))
         return Exponential(epsilon=epsilon, sensitivity=sensitivity.score(weight))
 
     @staticmethod

@@ -22,10 +22,9 @@ from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.correlated.grid import LARGEST_ROW, Grid, grid_for, halves
 from unacorda.mechanisms.correlated.strategies import cell_covariance, svd_bound
 from unacorda.mechanisms.correlated.workloads import Workload, as_workload, real_matrix
-from unacorda.mechanisms.parameters import Real, positive, readable, whole
+from unacorda.mechanisms.parameters import Real, exact_root_down, positive, whole
 from unacorda.privacy import events
 from unacorda.privacy.events.fields import keep
-from unacorda.privacy.rounding import root_down
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
@@ -126,9 +125,7 @@ class MatrixMechanism:
         """
         move = self.grid.moved / Fraction(2) ** self._scale_log2
         ratio = (checks.exact("sigma", self.sigma) / move) ** 2 / self._square
-        root = Fraction(math.isqrt(ratio.numerator), math.isqrt(ratio.denominator))
-        exactly = root * root == ratio
-        return events.Gaussian(noise_multiplier=readable(root) if exactly else root_down(ratio))
+        return events.Gaussian(noise_multiplier=exact_root_down(ratio))
 
     def standard_errors(self) -> Floats:
         """Standard deviation of the noise in each answer, shape (queries,), before any data."""

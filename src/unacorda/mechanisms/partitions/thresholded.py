@@ -28,6 +28,7 @@ from unacorda.mechanisms.noise.continuous import gaussian_chunk
 from unacorda.mechanisms.parameters import (
     Real,
     decimal_up,
+    exact_root_down,
     inverse_root_up,
     positive,
     readable,
@@ -40,7 +41,6 @@ from unacorda.privacy import events
 from unacorda.privacy.enclosure import context, mpf
 from unacorda.privacy.events.fields import keep
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP
-from unacorda.privacy.rounding import root_down
 
 Integers = NDArray[np.int64]
 
@@ -374,10 +374,7 @@ class ThresholdedGaussian(ThresholdedNoise):
     def _multiplier(self) -> Real:
         """The noise multiplier sigma / (linf sqrt(l0)), rounded down."""
         sigma, _, keys, step = self._numbers()
-        root = math.isqrt(keys)
-        if root * root == keys:
-            return readable(sigma / (step * root))
-        return Fraction(root_down(sigma * sigma / (keys * step * step)))
+        return exact_root_down((sigma / step) ** 2 / keys)
 
 
 def _moves(keys: int, step: int) -> tuple[int, int]:

@@ -28,6 +28,7 @@ from unacorda.mechanisms.noise.continuous import laplace_chunk
 from unacorda.mechanisms.noise.vectors import cube_chunk, linear_chunk, sphere_chunk
 from unacorda.mechanisms.parameters import (
     Real,
+    exact_root_down,
     inverse_root_up,
     positive,
     quotient,
@@ -38,7 +39,6 @@ from unacorda.mechanisms.protocol import PureCalibrated
 from unacorda.privacy import events
 from unacorda.privacy.events.fields import keep
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP
-from unacorda.privacy.rounding import root_down
 
 _MOST_DIMENSIONS: Final = 1 << 14
 
@@ -404,18 +404,14 @@ def _for_ball(factor: Floats, length: Fraction) -> Real:
 def _for_moves(factor: Floats, moves: Rows) -> Real:
     if _is_diagonal(factor):
         scales = [Fraction(scale) for scale in np.diagonal(factor).tolist()]
-        return _from_square(
-            max(
-                sum(
-                    (
-                        (checks.exact("moves", entry) / scale) ** 2
-                        for entry, scale in zip(row, scales, strict=True)
-                    ),
-                    Fraction(0),
-                )
-                for row in moves
+        squares = [
+            sum(
+                ((checks.exact("moves", x) / s) ** 2 for x, s in zip(row, scales, strict=True)),
+                Fraction(0),
             )
-        )
+            for row in moves
+        ]
+        return exact_root_down(1 / max(squares))
     return _from_norm(factor, np.array([[float(entry) for entry in row] for row in moves]))
 
 
@@ -432,14 +428,6 @@ def _for_box(factor: Floats, box: tuple[Real, ...]) -> Real:
         -1, sides.size - 1
     )
     return _from_norm(factor, np.hstack([np.ones((len(signs), 1)), signs]) * sides)
-
-
-def _from_square(square: Fraction) -> Real:
-    """1 / sqrt(square), exactly where that is rational, else rounded down."""
-    numerator, denominator = math.isqrt(square.numerator), math.isqrt(square.denominator)
-    if numerator**2 == square.numerator and denominator**2 == square.denominator:
-        return readable(Fraction(denominator, numerator))
-    return Fraction(root_down(1 / square))
 
 
 def _from_norm(factor: Floats, moves: Floats) -> Real:

@@ -37,7 +37,7 @@ from unacorda.mechanisms.additive.real import Gaussian, Laplace
 from unacorda.mechanisms.noise.rounding import floor_log2
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, ZCDP, PureDP
-from unacorda.privacy.rounding import root_up
+from unacorda.privacy.rounding import exact_root, root_up
 from unacorda.query.schema.units import Reach
 
 
@@ -366,10 +366,8 @@ def additive_noise(
 
 def _root_up(square: Fraction) -> Fraction:
     """The square root, exact where it is rational, else rounded up."""
-    top, bottom = math.isqrt(square.numerator), math.isqrt(square.denominator)
-    if top * top == square.numerator and bottom * bottom == square.denominator:
-        return Fraction(top, bottom)
-    return Fraction(root_up(square))
+    root = exact_root(square)
+    return Fraction(root_up(square)) if root is None else root
 
 
 _ROUNDED_UP = 1 + 2.0**-18  # the grid's rounding is below 2^-19
