@@ -16,6 +16,7 @@ import numpy as np
 from unacorda import GDP, ApproxDP
 from unacorda.checks import exact
 from unacorda.learning.tries import SearchLaw
+from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.mechanisms.correlated.matrix import MatrixMechanism
 from unacorda.mechanisms.correlated.workloads import Queries
 from unacorda.mechanisms.parameters import exact_root_down
@@ -23,7 +24,7 @@ from unacorda.privacy import events
 from unacorda.privacy.guarantees import bounded_range_within
 from unacorda.privacy.neighbors import AddRemove
 from unacorda.privacy.rounding import root_down
-from unacorda.synthesis.charges import GaussianShares
+from unacorda.synthesis.charges import GaussianShares, shares_within
 from unacorda.synthesis.sensitivity import CountSensitivity
 
 SQUARES = [Fraction(n, d) for n in range(1, 40) for d in range(1, 40)]
@@ -60,6 +61,18 @@ def test_events_state_no_more_noise_than_there_is() -> None:
         assert isinstance(score, events.Composed)
         assert isinstance(score.parts[1], events.Gaussian)
         assert number(score.parts[1].noise_multiplier) ** 2 * law.score.mu_squared <= 1
+
+
+def test_the_event_of_a_synthesis_covers_all_of_its_tables() -> None:
+    move = CountSensitivity(rows=1, neighbors=AddRemove).counts
+    for square in SQUARES[:200]:
+        shares = shares_within(GDP.from_squared(square))
+        said = 1 / number(shares.event.noise_multiplier) ** 2  # type: ignore[union-attr]
+        assert shares.total == said <= square
+        for tables in (1, 2, 3, 5):
+            noise = shares.noise(shares.total / tables, move)
+            assert isinstance(noise, Gaussian)
+            assert tables * move.l2_squared / number(noise.sigma) ** 2 <= said
 
 
 def test_choices_among_tables_have_no_wider_range_than_their_amount() -> None:

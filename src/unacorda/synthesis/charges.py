@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
 from unacorda.mechanisms.additive.real import Gaussian
-from unacorda.mechanisms.parameters import inverse_root_up, readable
+from unacorda.mechanisms.parameters import exact_root_down, inverse_root_up, readable
 from unacorda.mechanisms.selection.exponential import Exponential
 from unacorda.mechanisms.selection.noisy_max import PermuteAndFlip
 from unacorda.privacy import events
@@ -95,7 +95,7 @@ class GaussianShares:
     @property
     def event(self) -> events.Gaussian:
         """The most that all steps cost: one normal release of this mu."""
-        return events.Gaussian(noise_multiplier=readable(inverse_root_up(self.total)))
+        return events.Gaussian(noise_multiplier=exact_root_down(1 / self.total))
 
     def guarantee(self, amount: Fraction) -> GDP:
         """What a step of this amount keeps."""
@@ -160,9 +160,9 @@ Shares: TypeAlias = ConcentratedShares | GaussianShares | PureShares
 def shares_within(budget: Guarantee) -> Shares:
     """The amounts that a budget holds.
 
-    ZCDP: its rho. GDP: its mu^2. ApproxDP: the largest rho that implies it, or its epsilon if delta
-    is 0. RenyiDP: epsilon / alpha. PureDP: its epsilon. The delta of a ZCDP or GDP budget is not
-    used. Raises InvalidParameter for a budget of 0.
+    ZCDP: its rho. GDP: its mu^2, to 14 digits. ApproxDP: the largest rho that implies it, or its
+    epsilon if delta is 0. RenyiDP: epsilon / alpha. PureDP: its epsilon. The delta of a ZCDP or GDP
+    budget is not used. Raises InvalidParameter for a budget of 0.
 
     >>> round(float(shares_within(ApproxDP(1, 1e-6)).total), 6)
     0.024356
@@ -180,7 +180,8 @@ def shares_within(budget: Guarantee) -> Shares:
         case RenyiDP(alpha=alpha, epsilon=epsilon) if epsilon > 0:
             found = ConcentratedShares(total=epsilon / alpha)
         case GDP() if budget.mu_squared > 0:
-            found = GaussianShares(total=budget.mu_squared)
+            # A square of decimals below it, so that the event states the total exactly.
+            found = GaussianShares(total=1 / inverse_root_up(budget.mu_squared) ** 2)
         case _:
             pass
     if found is None:
