@@ -15,7 +15,7 @@ import numpy as np
 from unacorda import checks
 from unacorda.balls import Ball, ball, fraction_up, ldexp
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.noise.rounding import floor_log2
+from unacorda.mechanisms.noise.rounding import GRID_REACH, floor_log2
 from unacorda.privacy.guarantees import Additive
 from unacorda.privacy.rounding import exact_root, root_down
 
@@ -42,6 +42,13 @@ def whole(name: str, value: object, *, least: int, most: int) -> int:
     number = operator.index(value)
     checks.demand(least <= number <= most, name, value, expected=expected)
     return number
+
+
+def exponent(grid_log2: object) -> int | None:
+    """The exponent of a grid that was asked for, checked; None asks for the default."""
+    if grid_log2 is None:
+        return None
+    return whole("grid_log2", grid_log2, least=-GRID_REACH, most=GRID_REACH)
 
 
 def some_of(guarantee: object, kind: type[Kind]) -> Kind:

@@ -23,7 +23,7 @@ from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise import error_bounds
 from unacorda.mechanisms.noise.continuous import CHUNK, gaussian_chunk
-from unacorda.mechanisms.noise.rounding import floor_log2, floor_steps
+from unacorda.mechanisms.noise.rounding import GRID_REACH, floor_log2, floor_steps
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
@@ -38,7 +38,6 @@ LARGEST_ROW: Final = 1 << 33
 _MASK = (1 << HALF_BITS) - 1
 _INPUT_BITS = 24  # the default grid divides sensitivity and noise 2^24 times at least
 _RELEASE_BITS = 20
-_REACH = 900  # beyond it multiples of the grid pass the range of float64
 _LARGEST_SHIFT = 62
 
 
@@ -123,8 +122,10 @@ def grid_for(
         chosen = grid_log2
     release = max(chosen, floor_log2(sigma) - _RELEASE_BITS)
     name, value = ("sigma", sigma) if grid_log2 is None else ("grid_log2", grid_log2)
-    if max(abs(chosen), abs(release)) > _REACH:
-        raise InvalidParameter(name, value, expected=f"a grid from 2^-{_REACH} to 2^{_REACH}")
+    if max(abs(chosen), abs(release)) > GRID_REACH:
+        raise InvalidParameter(
+            name, value, expected=f"a grid from 2^-{GRID_REACH} to 2^{GRID_REACH}"
+        )
     if release - chosen + scale_log2 > _LARGEST_SHIFT:
         limit = "noise of at most a million times the sensitivity"
         coarser = f"a grid of at least 2^{release + scale_log2 - _LARGEST_SHIFT}"

@@ -22,14 +22,13 @@ from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.correlated.grid import LARGEST_ROW, Grid, grid_for, halves
 from unacorda.mechanisms.correlated.strategies import cell_covariance, svd_bound
 from unacorda.mechanisms.correlated.workloads import Workload, as_workload, real_matrix
-from unacorda.mechanisms.parameters import Real, exact_root_down, positive, whole
+from unacorda.mechanisms.parameters import Real, exact_root_down, exponent, positive, whole
 from unacorda.privacy import events
 from unacorda.privacy.events.fields import keep
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
 
-_GRID_REACH = 900
 _U = Fraction(1, 1 << 53)
 
 
@@ -100,9 +99,6 @@ class MatrixMechanism:
             _scale_log2=scale_log2,
             _covariance=covariance,
         )
-        if self.grid_log2 is not None:
-            reach = {"least": -_GRID_REACH, "most": _GRID_REACH}
-            keep(self, grid_log2=whole("grid_log2", self.grid_log2, **reach))
         keep(self, grid_log2=self.grid.input_log2, _square=_squared_move(numbers, self.moved))
 
     @property
@@ -112,7 +108,7 @@ class MatrixMechanism:
             sigma=checks.exact("sigma", self.sigma),
             sensitivity=checks.exact("sensitivity", self.sensitivity),
             dimension=1,
-            grid_log2=self.grid_log2,
+            grid_log2=exponent(self.grid_log2),
             scale_log2=self._scale_log2,
         )
 

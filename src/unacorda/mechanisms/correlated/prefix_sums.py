@@ -22,7 +22,7 @@ from unacorda import checks, elements
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter, StreamStopped
 from unacorda.mechanisms.correlated.grid import Grid, grid_for, halves
-from unacorda.mechanisms.parameters import Real, positive, quotient, whole
+from unacorda.mechanisms.parameters import Real, exponent, positive, quotient, whole
 from unacorda.mechanisms.protocol import NonCopyable
 from unacorda.privacy import events
 from unacorda.privacy.events.fields import keep
@@ -32,7 +32,6 @@ Integers: TypeAlias = NDArray[np.int64]
 
 _LARGEST_STEPS: Final = 1 << 40
 _LARGEST_DIMENSION: Final = 1 << 30
-_GRID_REACH: Final = 900
 
 _END: Final = 1 << 60  # partial sums end here, which moves no two of them apart
 
@@ -67,9 +66,6 @@ class PrefixSums(ABC):
             ),
             separation=whole("separation", self.separation, least=1, most=_LARGEST_STEPS),
         )
-        if self.grid_log2 is not None:
-            reach = {"least": -_GRID_REACH, "most": _GRID_REACH}
-            keep(self, grid_log2=whole("grid_log2", self.grid_log2, **reach))
         self._settle()
         keep(self, grid_log2=self.grid.input_log2)
 
@@ -85,7 +81,7 @@ class PrefixSums(ABC):
             sigma=checks.exact("sigma", self.sigma),
             sensitivity=checks.exact("l2_sensitivity", self.l2_sensitivity),
             dimension=self.dimension,
-            grid_log2=self.grid_log2,
+            grid_log2=exponent(self.grid_log2),
             scale_log2=self._scale_log2,
         )
 

@@ -48,7 +48,7 @@ LARGEST_VALUE_LOG2: Final = 1000
 """Float values end at +-2^1000, or at +-2^1000 grid steps where the grid is finer than 1."""
 
 _GRID_BITS = 20  # the default grid divides the noise scale about a million times
-_GRID_REACH = 900  # beyond it multiples of the grid pass the range of float64
+GRID_REACH = 900  # beyond it multiples of the grid pass the range of float64
 _HALF = Fraction(1, 2)
 
 
@@ -215,11 +215,11 @@ def grid_ratio(
 def _grid_ratio(argument: str, exact: Fraction, grid_log2: int | None) -> tuple[int, Fraction]:
     default = floor_log2(exact) - _GRID_BITS
     grid = default if grid_log2 is None else grid_log2
-    if abs(grid) > _GRID_REACH:
+    if abs(grid) > GRID_REACH:
         raise InvalidParameter(
             argument if grid_log2 is None else "grid_log2",
             exact if grid_log2 is None else grid_log2,
-            expected=f"a grid from 2^-{_GRID_REACH} to 2^{_GRID_REACH}",
+            expected=f"a grid from 2^-{GRID_REACH} to 2^{GRID_REACH}",
         )
     ratio = exact / _power(grid)
     if ratio > LARGEST_RATIO:

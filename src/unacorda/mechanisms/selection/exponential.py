@@ -40,6 +40,7 @@ from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise.refinement import LazyUniform, exp_bounds
 from unacorda.mechanisms.noise.rounding import floor_log2
+from unacorda.mechanisms.parameters import whole
 from unacorda.mechanisms.protocol import RangeCalibrated
 from unacorda.mechanisms.selection.contest import noisy_argmax
 from unacorda.mechanisms.selection.scores import (
@@ -390,19 +391,11 @@ class PiecewiseConstantExponential(RangeCalibrated):
         checks.demand(lower < upper, "upper", self.upper, expected=f"a number above {self.lower}")
         coarsest = floor_log2(upper - lower)
         finest = floor_log2(max(abs(lower), abs(upper))) - _EXACT_LOG2
-        grid = self.grid_log2
-        if grid is None:
-            grid = max(coarsest - _POINTS_LOG2, finest)
-        elif not _is_whole(grid):
-            raise InvalidParameter("grid_log2", grid, expected="a whole number")
+        wanted = cast("int | None", self.grid_log2)
+        grid = max(coarsest - _POINTS_LOG2, finest) if wanted is None else wanted
         # A step of at most the length of the interval, so that it holds a point.
-        if not max(finest, -_GRID_REACH) <= grid <= min(coarsest, _GRID_REACH):
-            raise InvalidParameter(
-                "grid_log2",
-                grid,
-                expected=f"from {max(finest, -_GRID_REACH)} to {min(coarsest, _GRID_REACH)}",
-            )
-        object.__setattr__(self, "grid_log2", int(grid))
+        least, most = max(finest, -_GRID_REACH), min(coarsest, _GRID_REACH)
+        object.__setattr__(self, "grid_log2", whole("grid_log2", grid, least=least, most=most))
 
     @property
     def event(self) -> events.Exponential:
@@ -533,11 +526,6 @@ def _evenly(count: int, bits: RandomBits) -> int:
         if first == ((uniform.value + 1) * count - 1) >> uniform.length:
             return first
         uniform.extend()
-
-
-def _is_whole(value: object) -> bool:
-    """Whether a value is a whole number, whatever the caller's types promised."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _edges(edges: ArrayLike, *, pieces: int) -> NDArray[np.float64]:

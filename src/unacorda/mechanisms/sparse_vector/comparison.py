@@ -52,7 +52,7 @@ from unacorda.elements import Exact
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise.continuous import LARGEST_RATIO
 from unacorda.mechanisms.noise.discrete import geometric
-from unacorda.mechanisms.noise.rounding import floor_log2, floor_steps
+from unacorda.mechanisms.noise.rounding import GRID_REACH, floor_log2, floor_steps
 
 Integers: TypeAlias = NDArray[np.int64]
 Question: TypeAlias = float | np.integer[Any] | np.floating[Any] | np.bool_ | NDArray[Any]
@@ -60,7 +60,6 @@ Question: TypeAlias = float | np.integer[Any] | np.floating[Any] | np.bool_ | ND
 
 _FINEST = 20  # the default grid divides the sensitivity about a million times
 _NOISE_BITS = 30  # unless the noise is then more than 2^30 steps, where sampling slows down
-_GRID_REACH = 900  # as for rounded noise: beyond it steps pass the range of float64
 _END: Final = 1 << 60  # where values end, in steps; noise of 2^40 steps never gets there
 _THRESHOLD_END: Final = 1 << 59
 
@@ -74,16 +73,12 @@ def grid_for(*, sensitivity: Fraction, noise: Fraction, grid_log2: int | None) -
 
     Raises InvalidParameter for a grid beyond 2^-900 or 2^900.
     """
-    if grid_log2 is None:
-        spare = _NOISE_BITS - floor_log2(noise)
-        grid = floor_log2(sensitivity) - max(0, min(_FINEST, spare))
-    else:
-        grid = grid_log2
-    if abs(grid) > _GRID_REACH:
-        name, value = ("sensitivity", sensitivity) if grid_log2 is None else ("grid_log2", grid)
-        raise InvalidParameter(
-            name, value, expected=f"a grid from 2^-{_GRID_REACH} to 2^{_GRID_REACH}"
-        )
+    if grid_log2 is not None:
+        return grid_log2
+    spare = _NOISE_BITS - floor_log2(noise)
+    grid = floor_log2(sensitivity) - max(0, min(_FINEST, spare))
+    expected = f"a grid from 2^-{GRID_REACH} to 2^{GRID_REACH}"
+    checks.demand(abs(grid) <= GRID_REACH, "sensitivity", sensitivity, expected=expected)
     return grid
 
 

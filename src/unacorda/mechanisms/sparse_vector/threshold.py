@@ -43,6 +43,7 @@ also then, by theorems of Vadhan and Wang 2021, arXiv:2105.14427 (pure DP), Lyu,
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self, TypeAlias, cast
@@ -55,6 +56,7 @@ from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
 from unacorda.mechanisms.noise.rounding import float_multiples
+from unacorda.mechanisms.parameters import exponent
 from unacorda.mechanisms.protocol import PureCalibrated
 from unacorda.mechanisms.sparse_vector.comparison import (
     Comparison,
@@ -132,11 +134,6 @@ class SparseVector(PureCalibrated):
             sensitivity=fields.positive("sensitivity", self.sensitivity),
             threshold=fields.finite("threshold", self.threshold, expected="a finite number"),
         )
-        if self.grid_log2 is not None:
-            whole = isinstance(self.grid_log2, int | np.integer)
-            if not whole or isinstance(self.grid_log2, bool):
-                raise InvalidParameter("grid_log2", self.grid_log2, expected="a whole number")
-            fields.keep(self, grid_log2=int(self.grid_log2))
         fields.keep(self, grid_log2=self.comparison.grid_log2)
 
     @property
@@ -159,7 +156,7 @@ class SparseVector(PureCalibrated):
             count=1 if self.refresh else self.count,
             # A monotone run with the noise of the general case has bounded range epsilon.
             monotone=self.monotone and not self.refresh,
-            grid_log2=self.grid_log2,
+            grid_log2=exponent(self.grid_log2),
         )
 
     @property
@@ -396,15 +393,8 @@ class NumericSparse(PureCalibrated):
         return epsilon * share, epsilon * (1 - share)
 
     def _sparse(self, epsilon: Real) -> SparseVector:
-        return SparseVector(
-            epsilon=epsilon,
-            count=self.count,
-            sensitivity=self.sensitivity,
-            threshold=self.threshold,
-            monotone=self.monotone,
-            refresh=self.refresh,
-            grid_log2=self.grid_log2,
-        )
+        own = {one.name: getattr(self, one.name) for one in dataclasses.fields(SparseVector)}
+        return SparseVector(**own | {"epsilon": epsilon})
 
 
 def _answer_ratio(count: int) -> Fraction:

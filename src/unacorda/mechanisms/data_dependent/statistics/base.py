@@ -35,6 +35,7 @@ from unacorda import checks, elements
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise.rounding import floor_log2
+from unacorda.mechanisms.parameters import whole
 from unacorda.privacy.neighbors import Neighbors
 
 Steps = NDArray[np.int64]
@@ -245,12 +246,10 @@ class AnswerGrid:
         finest = max(floor_log2(max(abs(lower), abs(upper), reach)) - _EXACT_LOG2, -_REACH)
         if log2 is None:
             log2 = min(finest, coarsest)
-        elif isinstance(log2, bool) or not isinstance(log2, int | np.integer):
-            raise InvalidParameter("grid_log2", log2, expected="a whole number")
-        elif not finest <= log2 <= coarsest:
-            raise InvalidParameter("grid_log2", log2, expected=f"from {finest} to {coarsest}")
-        step = Fraction(2) ** int(log2)
-        return AnswerGrid(ceil(lower / step), floor(upper / step), int(log2))
+        else:
+            log2 = whole("grid_log2", log2, least=finest, most=coarsest)
+        step = Fraction(2) ** log2
+        return AnswerGrid(ceil(lower / step), floor(upper / step), log2)
 
     @staticmethod
     def around(lower: Fraction, upper: Fraction, log2: int) -> AnswerGrid:
