@@ -170,9 +170,12 @@ def _mean(synthetic: SyntheticTable, place: int) -> str:
     if not isinstance(column, BinnedColumn) or column.dates:
         return ""
     mean = synthetic.measured.mean(column.name)
-    low, high = _digits(mean.lower), _digits(mean.upper)
+    low, high, value = (
+        display.number(one).replace("-", "\N{MINUS SIGN}")
+        for one in (mean.lower, mean.upper, mean.value)
+    )
     said = f"Mean {low} to {high}, with noise and the width of cells counted"
-    middle = "" if math.isnan(mean.value) else f"; {_digits(mean.value)} from the middles of cells"
+    middle = "" if math.isnan(mean.value) else f"; {value} from the middles of cells"
     return f'<p class="soft">{said}{middle}.</p>'
 
 
@@ -293,15 +296,6 @@ def _scale(synthetic: SyntheticTable) -> float:
 def _count(value: float) -> str:
     text = f"{value:,.0f}" if abs(value) >= 10 else f"{value:.1f}"
     return text.replace("-", "\N{MINUS SIGN}")
-
-
-def _digits(value: float) -> str:
-    """Four digits, in decimals from a millionth to a billion."""
-    if value and not 1e-6 <= abs(value) < 1e9:
-        return f"{value:.3e}".replace("-", "\N{MINUS SIGN}")
-    places = 3 - math.floor(math.log10(abs(value))) if value else 0
-    text = f"{round(value, places):,.{max(places, 0)}f}"
-    return (text.rstrip("0").rstrip(".") if "." in text else text).replace("-", "\N{MINUS SIGN}")
 
 
 def _section(title: str, content: str) -> str:

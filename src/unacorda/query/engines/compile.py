@@ -405,8 +405,8 @@ class Statement:
     keys: KeyTable | None
     bounded: str
     counts: str
-    rankings: tuple[str, ...]
-    ladders: tuple[str, ...]
+    rankings: tuple[str, ...] = ()
+    ladders: tuple[str, ...] = ()
     of_people: tuple[int, ...] = ()
     people: str | None = None
 
@@ -497,8 +497,6 @@ def compile_steps(query: Query, context: SqlContext, *, over: StepRange) -> Stat
         keys=_public_keys(query),
         bounded=f"SELECT {columns} FROM ({rows}) WHERE s >= {over.first}",
         counts=f"SELECT cell{counts} FROM bounded GROUP BY cell",
-        rankings=(),
-        ladders=(),
     )
 
 
@@ -511,8 +509,6 @@ def _rows_by_step(query: Query, rows: str, *, ids: Sequence[str], over: StepRang
         keys=_public_keys(query),
         bounded=f"SELECT s - {over.first} AS cell, n FROM ({counted}) WHERE s >= {over.first}",
         counts="SELECT cell, sum(n)::VARCHAR AS a0 FROM bounded GROUP BY cell",
-        rankings=(),
-        ladders=(),
     )
 
 

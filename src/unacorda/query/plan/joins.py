@@ -18,6 +18,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import get_args
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
@@ -65,7 +66,7 @@ def looked_up(rows: Relation, table: str, *, on: On, how: How, columns: Columns)
         )
     public = rows.public[table]
     scope = public.scope
-    _check_how(how)
+    checks.choice(get_args(How), how=how)
     named = _named(on, rows.scope, scope)
     pairs = tuple(_pair(rows.scope, scope, left, right) for left, right in named.items())
     names = _names(rows.scope, scope, columns, skip=set(named.values()))
@@ -106,7 +107,7 @@ def matched(
 ) -> Relation:
     """Rows of one person from two private tables, side by side; see `Query.join`."""
     left, right = rows.scope, other.scope
-    _check_how(how)
+    checks.choice(get_args(How), how=how)
     expected = (
         "a public table (Session(..., public={...})), since unacorda.Row() protects single rows "
         "and of two private tables many could meet one: protect unacorda.Person('id', "
@@ -262,10 +263,6 @@ def parted(
         key: {n: rows.after(step(key=key, column=columns[n])) for n, rows in members.items()}
         for key in listed
     }
-
-
-def _check_how(how: object) -> None:
-    checks.demand(how in ("inner", "left"), "how", how, expected="'inner' or 'left'")
 
 
 def _limits(max_rows: object, left: str, right: str) -> tuple[int, int]:

@@ -135,12 +135,11 @@ def dates(
     """
     start, end = date_of("first", first), date_of("last", last)
     checks.demand(start <= end, "last", last, expected=f"a date from {start} on")
+    checks.choice(("day", "week", "month", "quarter", "year"), every=every)
     if every in _MONTHS:
         step = _MONTHS[every]
         months = range(_month(start) // step * step, _month(end) + 1, step)
         return tuple(dt.date(month // 12, month % 12 + 1, 1) for month in months)
-    expected = "'day', 'week', 'month', 'quarter' or 'year'"
-    checks.demand(every in {"day", "week"}, "every", every, expected=expected)
     step = 7 if every == "week" else 1
     begin = start.toordinal() - (start.weekday() if every == "week" else 0)
     days = range(max(begin, 1), end.toordinal() + 1, step)

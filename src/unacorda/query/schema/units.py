@@ -39,8 +39,7 @@ class Auto:
         checks.demand(is_guarantee, "budget", self.budget, expected=expected)
         few = checks.positive_integer(most=self.most) <= _MOST_ROWS
         checks.demand(few, "most", self.most, expected=f"at most {_MOST_ROWS:,}")
-        known = self.objective in ("people", "error")
-        checks.demand(known, "objective", self.objective, expected="'people' or 'error'")
+        checks.choice(("people", "error"), objective=self.objective)
 
 
 def auto(

@@ -22,7 +22,7 @@ from typing import Any, Final, Literal, TypeAlias, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from unacorda.checks import demand, exact, is_text
+from unacorda.checks import choice, demand, exact, is_text, positive_integer
 from unacorda.errors import InvalidParameter, UnacordaError
 from unacorda.mechanisms.parameters import inverse_root_up
 from unacorda.over_time.bounds import MOST_STEPS, OverTime, SlidingWindow, Wanted, check_wanted
@@ -82,28 +82,24 @@ class Calendar:
     steps: int | None
 
     @staticmethod
-    def of(*, every: object, start: object, steps: object) -> Calendar:
+    def of(*, every: Every, start: object, steps: int | None) -> Calendar:
         """The calendar of these arguments; InvalidParameter for what is none."""
-        expected = "how long a step is: 'hour', 'day', 'week' or 'month'"
-        demand(every in get_args(Every), "every", every, expected=expected)
-        length = cast("Every", every)
+        choice(get_args(Every), every=every)
         begin = _moment("start", start)
-        whole = begin if length == "hour" else begin.replace(hour=0)
-        if length == "month":
+        whole = begin if every == "hour" else begin.replace(hour=0)
+        if every == "month":
             whole = whole.replace(day=1)
         whole = whole.replace(minute=0, second=0, microsecond=0)
-        shown = str(whole if length == "hour" else whole.date())
-        expected = f"the beginning of a {length}, such as {shown!r}"
+        shown = str(whole if every == "hour" else whole.date())
+        expected = f"the beginning of a {every}, such as {shown!r}"
         demand(begin == whole, "start", start, expected=expected)
         if steps is not None:
-            whole_number = isinstance(steps, int) and not isinstance(steps, bool)
-            expected = f"a whole number from 1 to {MOST_STEPS:,}"
-            fits = whole_number and 1 <= cast("int", steps) <= MOST_STEPS
-            demand(fits, "steps", steps, expected=expected)
-            months = 1.09 if length == "month" else 1
-            years = float(cast("int", steps) * _DAYS[length]) / 365 * months + begin.year
+            few = positive_integer(steps=steps) <= MOST_STEPS
+            demand(few, "steps", steps, expected=f"at most {MOST_STEPS:,}")
+            months = 1.09 if every == "month" else 1
+            years = float(steps * _DAYS[every]) / 365 * months + begin.year
             demand(years < 9_990, "steps", steps, expected="an end before the year 9990")
-        return Calendar(every=length, start=begin, steps=cast("int | None", steps))
+        return Calendar(every=every, start=begin, steps=steps)
 
     def begins(self, step: int) -> dt.datetime:
         """When a step begins."""
@@ -193,9 +189,9 @@ class SeriesPlan:
         query: Query,
         *,
         by: object,
-        every: object,
+        every: Every,
         start: object,
-        steps: object,
+        steps: int | None,
         person: object,
         wanted: object,
         budget: object,
