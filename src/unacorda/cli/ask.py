@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ import click
 
 from unacorda.checks import demand, exact, read_text
 from unacorda.cli import params, render
+from unacorda.display import number
 
 if TYPE_CHECKING:
     from unacorda.server.remote import RemoteRelease
@@ -107,23 +107,10 @@ def _print_explanation(said: Mapping[str, Any], *, as_json: bool) -> None:
 def _print_release(release: RemoteRelease) -> None:
     rows = release.rows
     if rows:
-        render.print_table(rows[0], (map(_cell, row.values()) for row in rows))
+        render.print_table(rows[0], (map(number, row.values()) for row in rows))
     if release.made_up:
         render.notice("these rows are made up: they say nothing of the data, and cost nothing")
     elif release.again:
         render.line("answered before: this cost nothing")
     else:
         render.line(f"cost {release.charge}")
-
-
-def _cell(value: object) -> str:
-    """A value of a row.
-
-    >>> _cell(None), _cell(0.123456789), _cell("A")
-    ('NULL', '0.123457', 'A')
-    """
-    if value is None:
-        return "NULL"
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return value if isinstance(value, str) else json.dumps(value)
