@@ -554,7 +554,7 @@ def _ordered(
     """The bins below an edge, or those above it."""
     column = _known(node, text, domain)
     if isinstance(column, BinnedColumn) and column.dates:
-        value = _in_days(value)
+        (value,) = _days([value]) or [value]
     if not isinstance(column, BinnedColumn) or not isinstance(value, int | float):
         expected = f"a column of numbers or dates, and one of them; not {column.name}"
         raise InvalidParameter("never", text, expected=expected)
@@ -568,15 +568,6 @@ def _ordered(
         raise InvalidParameter("never", text, expected=expected)
     pairs = zip(column.labels, itertools.pairwise(edges), strict=False)
     return column, [label for label, (low, _) in pairs if (low >= value) is (sign == ">=")]
-
-
-def _in_days(value: Any) -> Any:
-    """A date, or a text of one, as days; anything else as it is."""
-    try:
-        read = dt.date.fromisoformat(value) if isinstance(value, str) else value
-    except ValueError:
-        return value
-    return read.toordinal() if isinstance(read, dt.date) else read
 
 
 def _labels_of(column: CategoryColumn | BinnedColumn, values: list[Any], text: str) -> list[Any]:

@@ -574,14 +574,14 @@ def draw(name: str, answer: Answer, columns: dict[str, Sequence[Any]], *, axes: 
     ]
     series = _series(columns)
     along = {title: column for title, column in columns.items() if title != series}
-    colored = None if series is None else list(map(_shown, columns[series]))
+    colored = None if series is None else list(map(number, columns[series]))
     if len(along) == 1 and _is_ordered(next(iter(along.values()))):
         ((title, places),) = along.items()
         axes = plots.errors_over(places, *numbers, series=colored, axes=axes)
         axes.set(xlabel=title, ylabel=name)
     else:
         lines = list(zip(*along.values(), strict=True)) if along else [(name,)] * len(kept)
-        names = [", ".join(map(_shown, line)) for line in lines]
+        names = [", ".join(map(number, line)) for line in lines]
         if colored is None:
             names = [
                 one if fine else f"{one} ({NOTHING})"
@@ -627,7 +627,3 @@ def _is_ordered(column: Sequence[Any]) -> bool:
             finite = all(not isinstance(one, float) or math.isfinite(one) for one in column)
             return finite and len(set(column)) > 1
     return False
-
-
-def _shown(key: Any) -> str:
-    return "NULL" if key is None else f"{key:,.6g}" if isinstance(key, float) else str(key)

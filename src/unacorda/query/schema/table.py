@@ -43,12 +43,7 @@ from unacorda.query.expressions.values import (
     rounded,
     stepped,
 )
-from unacorda.query.schema.keys import (
-    Key,
-    check_keys,
-    date_of,
-    key_kinds,
-)
+from unacorda.query.schema.keys import Key, check_keys, date_of, key_kinds
 from unacorda.query.schema.units import Row, Unit
 
 INTEGERS = {
