@@ -693,7 +693,7 @@ def test_a_ledger_in_memory_is_warned_of_once() -> None:
         ({"start": "2025-01-02", "every": "month"}, "start", "beginning of a month"),
         ({"start": dt.datetime(2025, 1, 1, tzinfo=dt.UTC)}, "start", "time zone"),
         ({"steps": 0}, "steps", "whole number"),
-        ({"steps": 10**9}, "steps", "whole number"),
+        ({"steps": 10**9}, "steps", "at most 100,000"),
         ({"steps": None}, "steps", "totals"),
         ({"steps": 5}, "wanted", "at most the 5 steps"),
         (
