@@ -22,8 +22,11 @@ from unacorda.balls import (
     float_down,
     float_up,
     fraction_up,
+    greatest,
     ldexp,
+    least,
     precision,
+    root,
 )
 
 
@@ -168,3 +171,23 @@ def test_a_scaled_integer_is_exact(value: int, exponent: int) -> None:
 def test_an_upper_end_is_above(value: Fraction) -> None:
     top = fraction_up(ball(value))
     assert value <= top <= value + abs(value) / 2**250
+
+
+def test_a_sum_that_cancels_is_still_above() -> None:
+    third = ball(Fraction(1, 3))
+    assert 0 < float_up(third - third / 2 - third / 2) < 1e-60
+
+
+def test_the_greatest_and_the_least_hold_both_where_it_is_not_certain_which_it_is() -> None:
+    third = ball(Fraction(1, 3))
+    wide = third + arb(0, 1e-30)
+    assert greatest([third, wide]).contains(third + 1e-31)
+    assert least([wide, third]).contains(third - 1e-31)
+    assert greatest([third, third / 2]) > third / 2
+
+
+@given(st.fractions(min_value=0, max_value=10**6))
+def test_roots_hold_the_root_also_where_a_ball_reaches_below_0(value: Fraction) -> None:
+    for wide in (ball(value), ball(value) + arb(0, 1e-40)):
+        found = root(wide)
+        assert Fraction(float_down(found)) ** 2 <= value <= Fraction(float_up(found)) ** 2

@@ -14,9 +14,10 @@ Source: Johansson 2017, Arb: efficient arbitrary-precision midpoint-radius inter
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Final, TypeAlias
 
@@ -29,6 +30,9 @@ BITS: Final = 256
 
 _SPARE: Final = 64  # digits beyond those that are asked for
 _DOUBLINGS: Final = 12
+
+_FAR: Final = 100.0
+"""From here on Arb bounds what the radius of an argument does to erfc by far too much."""
 
 _ONE_AT_A_TIME = threading.RLock()
 
@@ -153,3 +157,51 @@ def _floor(end: Ball) -> int:
     # Arb would take longer to floor a longer number.
     whole, exponent = map(int, end.man_exp())
     return whole << exponent if exponent >= 0 else whole >> -exponent
+
+
+def greatest(values: Iterable[Ball]) -> Ball:
+    """The ball of the greatest, of one or more: also where it is not certain which that is.
+
+    >>> float_up(greatest([ball(Fraction(1, 3)), ball(2).sqrt() - 1]))
+    0.4142135623730951
+    """
+    return functools.reduce(arb.max, values)
+
+
+def least(values: Iterable[Ball]) -> Ball:
+    """The ball of the least, of one or more: also where it is not certain which that is.
+
+    >>> float_down(least([ball(Fraction(1, 3)), ball(2).sqrt() - 1]))
+    0.3333333333333333
+    """
+    return functools.reduce(arb.min, values)
+
+
+def root(value: Ball) -> Ball:
+    """The square root of a number that is not below 0, though its ball may reach there.
+
+    >>> float_up(root(ball(2).sqrt() ** 2 - 2)) < 1e-36
+    True
+    """
+    return value.sqrt() if value >= 0 else arb(0).union(value.upper().max(0).sqrt())
+
+
+def erfc(x: Ball) -> Ball:
+    """The complementary error function; far out by its exponential, which keeps the digits.
+
+    >>> float_up(erfc(ball(1e20)).log()) < -9.99e39
+    True
+    """
+    if not x > _FAR:
+        return x.erfc()
+    square = x * x
+    return (-square).exp() * square.hypgeom_u(ball(0.5), ball(0.5)) / arb.pi().sqrt()
+
+
+def normal_cdf(x: Ball) -> Ball:
+    """The standard normal distribution function.
+
+    >>> float_up(normal_cdf(ball(0)))
+    0.5
+    """
+    return erfc(-x / ball(2).sqrt()) / 2

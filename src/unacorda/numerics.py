@@ -1,4 +1,4 @@
-"""Searches of a line, and mpmath for several threads at once."""
+"""Searches of a line."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -11,36 +11,17 @@ from fractions import Fraction
 from typing import TypeVar
 
 __all__ = [
-    "CONSTANT_BITS",
     "bisect",
     "boundary",
     "golden_section",
     "least_whole",
-    "lengthen_constants",
     "narrow_bracket",
     "near",
 ]
 
-CONSTANT_BITS = 4096
-"""Binary digits up to which mpmath may be used from several threads at once."""
-
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _TRIALS = 80
 _Number = TypeVar("_Number", float, Fraction)
-
-
-def lengthen_constants() -> None:
-    """Compute pi and ln 2 far enough that no thread lengthens them later.
-
-    mpmath keeps both in a memo; two threads that lengthen it at once can read it half-written and
-    get a wrong value. To be called where a module that uses mpmath is imported.
-
-    >>> lengthen_constants()
-    """
-    from mpmath.libmp import ln2_fixed, pi_fixed
-
-    pi_fixed(CONSTANT_BITS)
-    ln2_fixed(CONSTANT_BITS)
 
 
 def bisect(

@@ -271,8 +271,8 @@ def test_draws_are_binomial(size: int, population: int) -> None:
         weights, rest, rate = draws(size, population, complete=complete)
         assert abs(MP.mpf(rate.numerator) / rate.denominator - (1 - exact[0])) < 1e-30
         for k, weight in enumerate(weights, start=1):
-            assert abs(MP.mpf(str(weight)) - exact[k] / (1 - exact[0])) < 1e-25
-        assert abs(1 - sum(weights) - rest) < 1e-28
+            assert abs(MP.mpf(weight) - exact[k] / (1 - exact[0])) < 1e-25
+        assert abs(1 - sum(weights, rest)) < 1e-28
 
 
 @pytest.mark.parametrize(

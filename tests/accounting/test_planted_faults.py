@@ -15,6 +15,7 @@ from tests.accounting.truths import TRUTHS
 from tests.support.cases import in_subtests
 from tests.support.planting import plant
 
+from unacorda import balls
 from unacorda.accounting import divergences, filters, findings, laws, matrices, parallel
 from unacorda.accounting import selection as prices_of_tries
 from unacorda.accounting.amplification import sampling, shuffling
@@ -30,7 +31,7 @@ from unacorda.accounting.profiles import (
     draws,
 )
 from unacorda.accounting.rules import base, composition
-from unacorda.privacy import conversions, enclosure, rounding
+from unacorda.privacy import conversions, rounding
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.events import PoissonSampled
 
@@ -108,7 +109,7 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     ),
     "certified sums are rounded down": (
         "moments_of_a_response",
-        _put(enclosure.float_up, enclosure.float_down),
+        _put(balls.float_up, balls.float_down),
     ),
     "closed forms look at one direction": ("one_sampled_gaussian", _only_added),
     "contours look at one direction": (

@@ -32,10 +32,10 @@ from unacorda.accounting.findings import (
 )
 from unacorda.accounting.prices import gdp_price, pure_epsilon
 from unacorda.accounting.rules.base import dominated, dominating, leaves, only_gaussian, rules_of
+from unacorda.balls import ball, float_down, float_up
 from unacorda.checks import Number, demand, exact
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.numerics import bisect, golden_section
-from unacorda.privacy.enclosure import float_down, float_up, mpf
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.events import Event, Shuffled
 from unacorda.privacy.guarantees import PureDP
@@ -509,7 +509,7 @@ def true_positive_rate(
     demand(0 <= rate <= 1, "fpr", fpr, expected="a number from 0 to 1")
     event = together(events, neighbors)
     if event is None:
-        return Interval(float_down(mpf(rate)), float_up(mpf(rate)))
+        return Interval(float_down(ball(rate)), float_up(ball(rate)))
     curve = tradeoff(event, neighbors=neighbors, points=2)
     if curve.mu_squared is None:
         curve = _curve_about(event, float(rate), neighbors)

@@ -25,16 +25,16 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from flint import arb
 
 from unacorda.accounting.amplification.sampling import draws
 from unacorda.accounting.laws import Finite, of_discrete_laplace, of_points, staircase_top
+from unacorda.balls import Ball, ball, float_up, greatest
 from unacorda.checks import exact
 from unacorda.privacy.conversions.arguments import Real, cached
-from unacorda.privacy.enclosure import context, float_up, mpf
 from unacorda.privacy.events import GaussianMixture
 from unacorda.privacy.rounding import float_above
 
@@ -53,14 +53,13 @@ def renyi_of_law(law: Finite, *, alpha: Real) -> float:
     >>> round(renyi_of_law(of_points(Fraction(1), 2), alpha=2), 6)
     0.735326
     """
-    return float_up(_divergence(law, mpf(Fraction(alpha) - 1)))
+    return float_up(_divergence(law, ball(Fraction(alpha) - 1)))
 
 
-def _divergence(law: Finite, b: Any) -> Any:
-    mp = context()
-    losses = [(mpf(loss), mass) for loss, mass in law.masses.items() if loss > 0]
-    above = mp.fsum(mass * mp.expm1(b * x) * -mp.expm1(-(b + 1) * x) for x, mass in losses)
-    return mp.log1p(above) / b
+def _divergence(law: Finite, b: Ball) -> Ball:
+    losses = [(ball(loss), mass) for loss, mass in law.masses.items() if loss > 0]
+    above = sum((mass * (b * x).expm1() * -(-(b + 1) * x).expm1() for x, mass in losses), ball(0))
+    return above.log1p() / b
 
 
 @cached
@@ -76,13 +75,13 @@ def renyi_of_discrete_laplace(scale: Real, *, sensitivity: Real, alpha: Real) ->
     >>> round(renyi_of_discrete_laplace(1.0, sensitivity=1, alpha=2), 6)
     0.735326
     """
-    shift, rate, b = int(sensitivity), 1 / Fraction(scale), mpf(Fraction(alpha) - 1)
+    shift, rate, b = int(sensitivity), 1 / Fraction(scale), ball(Fraction(alpha) - 1)
     if shift > _LARGEST_SHIFT:
         return renyi_of_law(of_points(shift * rate, 2), alpha=alpha)
-    best = [mpf(0.0)]
+    best = [ball(0.0)]
     alone = [_divergence(of_discrete_laplace(rate, m), b) for m in range(shift + 1)]
     for moved in range(1, shift + 1):
-        best.append(max(best[moved - m] + alone[m] for m in range(1, moved + 1)))
+        best.append(greatest(best[moved - m] + alone[m] for m in range(1, moved + 1)))
     return float_up(best[shift])
 
 
@@ -99,20 +98,18 @@ def renyi_of_sampled_pure(epsilon: Real, *, rate: Real, alpha: Real) -> float:
     """
     if epsilon == 0 or rate == 0:
         return 0.0
-    mp, x, q = context(), mpf(epsilon), mpf(rate)
-    a, b = mpf(alpha), mpf(Fraction(alpha) - 1)
-    head = 1 / (1 + mp.exp(-x))
-    tail = mp.exp(-x) * head
-    up = mp.log1p(q * mp.expm1(x))  # log of the mixture over Q where P is likelier
-    down = mp.log1p(q * mp.expm1(-x))
+    x, q = ball(epsilon), ball(rate)
+    a, b = ball(alpha), ball(Fraction(alpha) - 1)
+    head = 1 / (1 + (-x).exp())
+    tail = (-x).exp() * head
+    up = (q * x.expm1()).log1p()  # log of the mixture over Q where P is likelier
+    down = (q * (-x).expm1()).log1p()
     # E_Q[e^{t L}] - 1 with E_Q[e^L] = 1; both exponents give sums of one sign.
-    found = mpf(0.0)
+    found = ball(0.0)
     for exponent in (a, -b):
-        gain, loss = tail * mp.expm1(exponent * up), head * mp.expm1(exponent * down)
-        # The two may cancel to first order in a - 1, of which 256 bits leave enough: the error of
-        # the sum is below 2^-200 of its terms, and is added before the logarithm.
-        moment = gain + loss + mp.ldexp(abs(gain) + abs(loss), -200)
-        found = max(found, mp.log1p(max(moment, mpf(0.0))) / b)
+        gain, loss = tail * (exponent * up).expm1(), head * (exponent * down).expm1()
+        # The two may cancel to first order in a - 1, of which 256 bits leave enough.
+        found = found.max((gain + loss).max(0).log1p() / b)
     return float_up(found)
 
 
@@ -132,10 +129,10 @@ def renyi_of_poisson(divergence: Callable[[int], float], *, rate: Real, alpha: R
     Edges       alpha above 256 -> inf: use renyi_at_large_orders.
     Source      Steinke 2022, arXiv:2210.00597, Thms. 34 and 35; Zhu and Wang 2019.
     """
-    return between_orders(lambda k: _poisson_moment(divergence, mpf(rate), k), alpha)
+    return between_orders(lambda k: _poisson_moment(divergence, ball(rate), k), alpha)
 
 
-def between_orders(moment: Callable[[int], Any], alpha: Real) -> float:
+def between_orders(moment: Callable[[int], Ball], alpha: Real) -> float:
     """D_a from (a - 1) D_a at whole orders, between which it is interpolated, from 0 at order 1.
 
     Bound       upper, rounded up; inf above LARGEST_ORDER.
@@ -144,23 +141,25 @@ def between_orders(moment: Callable[[int], Any], alpha: Real) -> float:
     if alpha > LARGEST_ORDER:
         return math.inf
     low, high = math.floor(alpha), math.ceil(alpha)
-    weight = mpf(Fraction(alpha) - low)
-    ends = [moment(k) if k > 1 else mpf(0.0) for k in (low, high)]
+    weight = ball(Fraction(alpha) - low)
+    ends = [moment(k) if k > 1 else ball(0.0) for k in (low, high)]
     between = (1 - weight) * ends[0] + weight * ends[1]
-    return float_up(between / mpf(Fraction(alpha) - 1))
+    return float_up(between / ball(Fraction(alpha) - 1))
 
 
-def _poisson_moment(divergence: Callable[[int], float], rate: Any, alpha: int) -> Any:
+def _poisson_moment(divergence: Callable[[int], float], rate: Ball, alpha: int) -> Ball:
     """(a - 1) D_a: the log of 1 + sum of C(a,k) (1-p)^{a-k} p^k (e^{(k-1) D_k} - 1)."""
-    mp = context()
-    above = mp.fsum(
-        math.comb(alpha, k)
-        * (1 - rate) ** (alpha - k)
-        * rate**k
-        * mp.expm1((k - 1) * mpf(divergence(k)))
-        for k in range(2, alpha + 1)
+    above = sum(
+        (
+            math.comb(alpha, k)
+            * (1 - rate) ** (alpha - k)
+            * rate**k
+            * ((k - 1) * ball(divergence(k))).expm1()
+            for k in range(2, alpha + 1)
+        ),
+        ball(0),
     )
-    return mp.log1p(above)
+    return above.log1p()
 
 
 def renyi_at_large_orders(divergence: float, *, rate: Real, alpha: Real) -> float:
@@ -176,8 +175,8 @@ def renyi_at_large_orders(divergence: float, *, rate: Real, alpha: Real) -> floa
     """
     if math.isinf(divergence):
         return math.inf
-    mp, a, b = context(), mpf(alpha), mpf(Fraction(alpha) - 1)
-    mixed = a / b * mp.log1p(mpf(rate) * mp.expm1(b / a * mpf(divergence)))
+    a, b = ball(alpha), ball(Fraction(alpha) - 1)
+    mixed = a / b * (ball(rate) * (b / a * ball(divergence)).expm1()).log1p()
     return min(divergence, float_up(mixed))
 
 
@@ -196,23 +195,22 @@ def renyi_of_fixed_size(
     Edges       alpha above 256 -> inf.
     Source      Wang, Balle, Kasiviswanathan 2019, arXiv:1808.00087, Thm. 9.
     """
-    return between_orders(lambda k: _fixed_size_moment(divergence, largest, mpf(rate), k), alpha)
+    return between_orders(lambda k: _fixed_size_moment(divergence, largest, ball(rate), k), alpha)
 
 
 def _fixed_size_moment(
-    divergence: Callable[[int], float], largest: float, rate: Any, alpha: int
-) -> Any:
-    mp = context()
-    ratio = mp.inf if math.isinf(largest) else mp.expm1(mpf(largest))
+    divergence: Callable[[int], float], largest: float, rate: Ball, alpha: int
+) -> Ball:
+    ratio = ball(largest).expm1()
 
-    def term(k: int) -> Any:
-        d = mpf(divergence(k))
-        size = mp.exp((k - 1) * d) * min(mpf(2.0), ratio**k)
+    def term(k: int) -> Ball:
+        d = ball(divergence(k))
+        size = ((k - 1) * d).exp() * (ratio**k).min(2)
         if k == 2:
-            size = min(size, 4 * mp.expm1(d))
+            size = size.min(4 * d.expm1())
         return math.comb(alpha, k) * rate**k * size
 
-    return mp.log1p(mp.fsum(term(k) for k in range(2, alpha + 1)))
+    return sum((term(k) for k in range(2, alpha + 1)), ball(0)).log1p()
 
 
 _MOST_DRAWS = 300
@@ -242,10 +240,10 @@ def gdp_of_staircase(epsilon: Fraction, split: Fraction) -> Fraction:
     Bound       upper, rounded up; exact.
     Source      docs/proofs/bounded_range.md, step 2, with one more kink.
     """
-    mp, top = context(), staircase_top(epsilon, split)
-    low = top * mp.exp(-mpf(epsilon))
-    root = mp.sqrt(2)
-    return Fraction(float_up(root * (mp.erfinv(2 * top - 1) + mp.erfinv(1 - 2 * low))))
+    top = staircase_top(epsilon, split)
+    low = top * (-ball(epsilon)).exp()
+    quantiles = (2 * top - 1).erfinv() + (1 - 2 * low).erfinv()
+    return Fraction(float_up(ball(2).sqrt() * quantiles))
 
 
 def renyi_of_replacement(
@@ -270,22 +268,24 @@ def renyi_of_replacement(
     """
     if size > _MOST_DRAWS:
         return None
-    mp = context()
     weights, _, rate = draws(size, population, complete=True)
 
-    def mean(order: Fraction) -> Any:
-        b = mpf(order - 1)
-        return mp.fsum(
-            weight * mp.expm1(b * mpf(divergence(order, k)))
-            for k, weight in enumerate(weights, start=1)
-            if weight
+    def mean(order: Fraction) -> Ball:
+        b = ball(order - 1)
+        return sum(
+            (
+                weight * (b * ball(divergence(order, k))).expm1()
+                for k, weight in enumerate(weights, start=1)
+                if not weight.is_zero()
+            ),
+            ball(0),
         )
 
-    found = [float_up(mp.log1p(mpf(rate) * mean(alpha)) / mpf(alpha - 1))]
+    found = [float_up((ball(rate) * mean(alpha)).log1p() / ball(alpha - 1))]
     if alpha * size <= _MOST_TERMS and rate < 1:
         found.append(
             renyi_of_fixed_size(
-                lambda j: float_up(mp.log1p(mean(Fraction(j))) / (j - 1)),
+                lambda j: float_up(mean(Fraction(j)).log1p() / (j - 1)),
                 largest=largest,
                 rate=rate,
                 alpha=alpha,
@@ -347,13 +347,13 @@ def renyi_of_gaussian_mixture(
     a, b = Fraction(alpha), Fraction(alpha) - 1
     # The moments grow with a and with a - 1, and the logarithm is divided by a - 1 itself.
     if float(law.logs[-1]) > -1e-9 or sigma < 1e-3 or sigma > 1e8:
-        return float_up(mpf(a) / (2 * mpf(sigma) ** 2))
+        return float_up(ball(a) / (2 * ball(sigma) ** 2))
     found = 0.0
     for exponent in (float_above(a), -float_above(b)):
         above = _moment_above_one(law, exponent)
         if above is None:
             return math.inf
-        found = max(found, float_up(context().log1p(above) / mpf(b)))
+        found = max(found, float_up(above.log1p() / ball(b)))
     return found
 
 
@@ -384,7 +384,7 @@ class _Mixture:
             return None
         ratio = Fraction(noise) / largest
         sigma = float(ratio)
-        logs = [float(context().log(mpf(shares[place]))) for place in places]
+        logs = [float(ball(shares[place]).log()) for place in places]
         return cls(
             sigma=sigma if Fraction(sigma) <= ratio else math.nextafter(sigma, 0.0),
             shifts=np.array([min(float_above(place / largest), 1.0) for place in places]),
@@ -454,13 +454,13 @@ def _upper_end(law: _Mixture, t: float, spill: float) -> tuple[float, float]:
         r *= 1.1
 
 
-def _moment_above_one(law: _Mixture, t: float) -> Any:
+def _moment_above_one(law: _Mixture, t: float) -> Ball | None:
     """M - 1 from above; None where it takes too many nodes."""
     plan = _plan(law, t)
     if plan is None:
         return None
     step, z, left_out, rule = plan
-    mp, sigma = context(), law.sigma
+    sigma = law.sigma
     fall = z**2 / (2 * sigma**2)
     loss, loss_error = _log_ratio(law, z)
     y = t * loss
@@ -469,10 +469,10 @@ def _moment_above_one(law: _Mixture, t: float) -> Any:
     second, second_error = _above_line(loss, loss_error, fall, scale)
     terms = first - t * second
     errors = first_error + abs(t) * second_error + 4 * _UNIT * (first + abs(t) * second)
-    total = mpf(math.fsum(terms)) + mpf(math.fsum(errors)) * 1.01 + mpf(1e-290)
-    unit = mpf(step) / (mpf(sigma) * mp.sqrt(2 * mp.pi))
-    above = max(total, mpf(0.0)) * unit * mp.exp(mpf(scale)) + mp.exp(mpf(left_out))
-    missed = mp.exp(mpf(rule))
+    total = ball(math.fsum(terms)) + ball(math.fsum(errors)) * 1.01 + ball(1e-290)
+    unit = ball(step) / (ball(sigma) * (2 * arb.pi()).sqrt())
+    above = total.max(0) * unit * ball(scale).exp() + ball(left_out).exp()
+    missed = ball(rule).exp()
     # N <= e^{...} (M + 1 + 2|t|) = e^{...} ((M - 1) + 2 + 2|t|); M - 1 is on both sides.
     return (above + missed * (2 + 2 * abs(t))) / (1 - missed)
 

@@ -28,11 +28,11 @@ from unacorda.accounting.prices import approx_dp_price, renyi
 from unacorda.accounting.profiles.boxes import Array
 from unacorda.accounting.profiles.curves import PrivacyProfile
 from unacorda.accounting.rules import base
+from unacorda.balls import ball, float_down
 from unacorda.errors import InternalError, InvalidParameter, UnsupportedEvent
 from unacorda.numerics import golden_section
 from unacorda.privacy import conversions
 from unacorda.privacy.conversions.group import approx_dp_of_group
-from unacorda.privacy.enclosure import context, float_down, mpf
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.events import Composed, Event, RandomAllocation, ReplacementSampled, Shuffled
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
@@ -354,7 +354,7 @@ def epsilon_of_pairs(epsilon_at: Callable[[Fraction], float], *, delta: Fraction
     for _ in range(8):
         if guess > 600:
             return math.inf
-        share = float_down(mpf(delta) / (1 + context().exp(mpf(guess))))
+        share = float_down(ball(delta) / (1 + ball(guess).exp()))
         found = epsilon_at(Fraction(share)) if share else math.inf
         if found <= guess:
             return 2 * guess

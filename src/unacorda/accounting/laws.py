@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from unacorda.accounting.amplification.sampling import (
     approx_dp_of_replaced_sample,
@@ -21,7 +21,7 @@ from unacorda.accounting.amplification.sampling import (
     pure_of_replaced_sample,
     replaced_response,
 )
-from unacorda.privacy.enclosure import context, mpf
+from unacorda.balls import Ball, ball, float_up, fraction_up
 from unacorda.privacy.rounding import grid_sum_up
 
 _One = TypeVar("_One")
@@ -39,12 +39,11 @@ class Finite:
     """Finitely many losses, each with its mass under P given that the loss is finite.
 
     infinite: the mass of infinite loss under P (and of -infinite loss under Q); lost: a bound on
-    the mass under P or Q that the losses named leave out, beside `infinite`. The masses are
-    relative to 2^-200.
+    the mass under P or Q that the losses named leave out, beside `infinite`.
     """
 
-    masses: Mapping[Fraction, Any]
-    infinite: Any
+    masses: Mapping[Fraction, Ball]
+    infinite: Ball
     lost: float = 0.0
 
     @property
@@ -62,9 +61,9 @@ class Edged:
     """
 
     edge: Fraction
-    atom: Any
-    inner: Any
-    infinite: Any
+    atom: Ball
+    inner: Ball
+    infinite: Ball
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,20 +85,19 @@ class MixedNormal:
 Law: TypeAlias = Finite | Edged | Normal | MixedNormal
 
 
-def staircase_top(epsilon: Fraction, split: Fraction) -> Any:
-    """The probability of the largest loss of staircase noise under a shift by 1, within 2^-200.
+def staircase_top(epsilon: Fraction, split: Fraction) -> Ball:
+    """The probability of the largest loss of staircase noise under a shift by 1.
 
     1/2 + m (1 - b) / (2 (g + b (1 - g))), with g = split, m = min(g, 1 - g) and b = e^-epsilon.
     """
-    mp = context()
-    b, g = mp.exp(-mpf(epsilon)), mpf(split)
-    least = mpf(min(split, 1 - split))
-    return (1 - least * mp.expm1(-mpf(epsilon)) / (g + b * (1 - g))) / 2
+    b, g = (-ball(epsilon)).exp(), ball(split)
+    least = ball(min(split, 1 - split))
+    return (1 - least * (-ball(epsilon)).expm1() / (g + b * (1 - g))) / 2
 
 
 def no_loss() -> Finite:
     """The law of two tables with the same outputs."""
-    return Finite(masses={Fraction(0): context().mpf(1)}, infinite=context().mpf(0))
+    return Finite(masses={Fraction(0): ball(1)}, infinite=ball(0))
 
 
 def of_points(epsilon: Fraction, categories: int, infinite: Fraction = Fraction(0)) -> Finite:
@@ -109,15 +107,14 @@ def of_points(epsilon: Fraction, categories: int, infinite: Fraction = Fraction(
 
     Source      Kairouz, Oh, Viswanath 2015, Theorem 3.3.
     """
-    mp = context()
     if epsilon == 0:
-        return Finite(masses={epsilon: mp.mpf(1)}, infinite=mpf(infinite))
-    low = mp.exp(-mpf(epsilon))
+        return Finite(masses={epsilon: ball(1)}, infinite=ball(infinite))
+    low = (-ball(epsilon)).exp()
     top = 1 / (1 + (categories - 1) * low)
     masses = {epsilon: top, -epsilon: top * low}
     if categories > 2:
         masses[Fraction(0)] = (categories - 2) * low * top
-    return Finite(masses=masses, infinite=mpf(infinite))
+    return Finite(masses=masses, infinite=ball(infinite))
 
 
 def of_replaced_pure(pure: Fraction, rate: Fraction) -> Finite:
@@ -127,56 +124,53 @@ def of_replaced_pure(pure: Fraction, rate: Fraction) -> Finite:
 
     Source      sampling.replaced_response; docs/proofs/amplification.md, Section 6.
     """
-    largest, top, middle = replaced_response(pure, rate=rate)
+    largest, top, unmoved = replaced_response(pure, rate=rate)
     if largest == 0:
         return no_loss()
-    mp = context()
-    loss = int(largest.man) * Fraction(2) ** int(largest.exp)  # all its digits
-    masses = {loss: top, Fraction(0): middle, -loss: top * mp.exp(-largest)}
-    return Finite(masses=masses, infinite=mp.mpf(0))
+    loss = fraction_up(largest.mid())
+    masses = {loss: top, Fraction(0): unmoved, -loss: top * (-largest).exp()}
+    return Finite(masses=masses, infinite=ball(0))
 
 
 def of_staircase(epsilon: Fraction, split: Fraction) -> Finite:
     """Staircase noise under a shift by 1: losses epsilon, -epsilon and 0."""
-    mp = context()
-    b, g, top = mp.exp(-mpf(epsilon)), mpf(split), staircase_top(epsilon, split)
-    height = -mp.expm1(-mpf(epsilon)) / (2 * (g + b * (1 - g)))
+    b, g, top = (-ball(epsilon)).exp(), ball(split), staircase_top(epsilon, split)
+    height = -(-ball(epsilon)).expm1() / (2 * (g + b * (1 - g)))
     masses = {epsilon: top, -epsilon: top * b}
     if 2 * split != 1:
-        masses[Fraction(0)] = height * (b * mpf(1 - 2 * split) if 2 * split < 1 else 2 * g - 1)
-    return Finite(masses=masses, infinite=mp.mpf(0))
+        masses[Fraction(0)] = height * (b * ball(1 - 2 * split) if 2 * split < 1 else 2 * g - 1)
+    return Finite(masses=masses, infinite=ball(0))
 
 
 def of_laplace(edge: Fraction) -> Edged:
     """Laplace noise under a shift by `edge` scales."""
-    return Edged(edge=edge, atom=0.5, inner=0.5, infinite=0.0)  # exactly
+    return Edged(edge=edge, atom=ball(0.5), inner=ball(0.5), infinite=ball(0))
 
 
 def of_bounded_range(edge: Fraction) -> Edged | Finite:
     """The law that dominates an exponential mechanism whose log-ratios have the range `edge`."""
     if edge == 0:
         return no_loss()
-    mp = context()
-    inner = -1 / mp.expm1(-mpf(edge))
-    return Edged(edge=edge, atom=mp.mpf(0), inner=inner, infinite=mp.mpf(0))
+    inner = -1 / (-ball(edge)).expm1()
+    return Edged(edge=edge, atom=ball(0), inner=inner, infinite=ball(0))
 
 
 def of_truncated_laplace(rate: Fraction, bound: Fraction) -> Edged:
     """Laplace noise of scale 1 / rate cut to [-bound, bound], under a shift by 1."""
-    mp, u, a = context(), mpf(rate), mpf(bound)
-    whole = -2 * mp.expm1(-u * a)  # twice the mass of Laplace noise in [-bound, bound]
+    u, a = ball(rate), ball(bound)
+    whole = -2 * (-u * a).expm1()  # twice the mass of Laplace noise in [-bound, bound]
     beyond = max(bound - 1, Fraction(0))
     if bound >= 1:
-        infinite = (mp.exp(-u * mpf(beyond)) - mp.exp(-u * a)) / whole
-        atom = -mp.expm1(-u * mpf(beyond)) / whole / (1 - infinite)
+        infinite = ((-u * ball(beyond)).exp() - (-u * a).exp()) / whole
+        atom = -(-u * ball(beyond)).expm1() / whole / (1 - infinite)
         edge = rate
     else:
-        infinite = 1 - (mp.exp(-u * mpf(1 - bound)) - mp.exp(-u * a)) / whole
-        atom = mp.mpf(0)
+        infinite = 1 - ((-u * ball(1 - bound)).exp() - (-u * a).exp()) / whole
+        atom = ball(0)
         edge = rate * (2 * bound - 1)
     if edge <= 0:
-        return Edged(edge=Fraction(0), atom=atom, inner=mp.mpf(1), infinite=mp.mpf(1))
-    inner = (1 - atom * (1 + mp.exp(-mpf(edge)))) / -mp.expm1(-mpf(edge))
+        return Edged(edge=Fraction(0), atom=atom, inner=ball(1), infinite=ball(1))
+    inner = (1 - atom * (1 + (-ball(edge)).exp())) / -(-ball(edge)).expm1()
     return Edged(edge=edge, atom=atom, inner=inner, infinite=infinite)
 
 
@@ -186,14 +180,13 @@ def of_discrete_laplace(rate: Fraction, shift: int) -> Finite:
         return no_loss()
     if shift > _MOST_LOSSES:
         raise TooExtreme
-    mp = context()
-    ratio = mp.exp(-mpf(rate))
+    ratio = (-ball(rate)).exp()
     below = 1 / (1 + ratio)
     masses = {}
     for x in range(shift + 1):
         share = below if x in (0, shift) else below * (1 - ratio)
         masses[(shift - 2 * x) * rate] = share * ratio**x
-    return Finite(masses=masses, infinite=mp.mpf(0))
+    return Finite(masses=masses, infinite=ball(0))
 
 
 def of_discrete_gaussian(sigma: Fraction, reach: int) -> Finite:
@@ -201,18 +194,18 @@ def of_discrete_gaussian(sigma: Fraction, reach: int) -> Finite:
     last = math.ceil(sigma * reach) + 1
     if 2 * last > _MOST_LOSSES:
         raise TooExtreme
-    mp, double = context(), 2 * sigma * sigma
-    weights = [mp.exp(-mpf(Fraction(k * k) / double)) for k in range(last)]
+    double = 2 * sigma * sigma
+    weights = [(-ball(Fraction(k * k) / double)).exp() for k in range(last)]
     # beyond k = last the terms fall by at least e^(-(2 last + 1) / (2 sigma^2))
-    next_one = mp.exp(-mpf(Fraction(last * last) / double))
-    rest = next_one / -mp.expm1(-mpf(Fraction(2 * last + 1) / double))
-    total = 2 * mp.fsum(weights) - weights[0]
+    next_one = (-ball(Fraction(last * last) / double)).exp()
+    rest = next_one / -(-ball(Fraction(2 * last + 1) / double)).expm1()
+    total = 2 * sum(weights, ball(0)) - weights[0]
     # with the rest counted, the sum is known within 2 rest: by so much all masses may be too large
     shares = [weight / (total + rest) for weight in weights]
     masses = {(2 * k - 1) / double: shares[abs(k - 1)] for k in range(2 - last, last + 1)}
     masses[-max(masses)] = next_one / (total + rest)
-    lost = float((4 * rest + 2 * next_one) / total) * (1 + 1e-9)
-    return Finite(masses=masses, infinite=mp.mpf(0), lost=lost)
+    lost = float_up((4 * rest + 2 * next_one) / total)
+    return Finite(masses=masses, infinite=ball(0), lost=lost)
 
 
 def both(first: Law | None, second: Law | None) -> Law | None:
@@ -229,10 +222,10 @@ def both(first: Law | None, second: Law | None) -> Law | None:
 def _convolved(first: Finite, second: Finite) -> Finite:
     if len(first.masses) * len(second.masses) > _MOST_PRODUCTS:
         raise TooExtreme
-    masses: dict[Fraction, Any] = {}
+    masses: dict[Fraction, Ball] = {}
     for left, share in first.masses.items():
         for right, part in second.masses.items():
-            masses[left + right] = masses.get(left + right, 0) + share * part
+            masses[left + right] = masses.get(left + right, ball(0)) + share * part
     if len(masses) > _MOST_LOSSES:
         raise TooExtreme
     infinite = first.infinite + second.infinite - first.infinite * second.infinite

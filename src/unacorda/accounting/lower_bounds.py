@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
+from flint import arb
+
+from unacorda.balls import Ball, ball, float_down
 from unacorda.checks import Number, exact
 from unacorda.numerics import least_whole
 from unacorda.privacy.conversions.arguments import non_negative, share, whole
-from unacorda.privacy.enclosure import context, float_down, mpf
 
 _NARROWER = Fraction(9, 10)
 _NARROWINGS = 100
@@ -104,7 +105,7 @@ def lower_bound(*, dimension: int, people: int, epsilon: Number, delta: Number =
     e, miss = exact("epsilon", epsilon), exact("delta", delta)
     non_negative(epsilon=e)
     share(delta=miss)
-    x, lost = mpf(e), mpf(miss)
+    x, lost = ball(e), ball(miss)
     return LeastErrors(
         mean=_least_of_mean(d, n, x, lost),
         count=_least_of_count(n, x, lost),
@@ -112,51 +113,49 @@ def lower_bound(*, dimension: int, people: int, epsilon: Number, delta: Number =
     )
 
 
-def _least_of_mean(d: int, n: int, x: Any, delta: Any) -> float:
-    mp = context()
-    shown = n * _distance(x) / mp.sqrt(d)
+def _least_of_mean(d: int, n: int, x: Ball, delta: Ball) -> float:
+    shown = n * _distance(x) / ball(d).sqrt()
     missed = n * delta
     found = [
-        1 / (1 + mp.sqrt(n)),
-        (mp.mpf(2) / 3 - mp.mpf(14) / 3 * missed) / (2 / mp.sqrt(3) + shown),
+        1 / (1 + ball(n).sqrt()),
+        (ball(2) - 14 * missed) / 3 / (2 / ball(3).sqrt() + shown),
     ]
+    pi = arb.pi()
     for k in range(1, _NARROWINGS):
-        w = mp.pi / 2 * mpf(_NARROWER**k)
-        sine = mp.sin(w)
-        moved = sine / w * mp.pi**2 / (mp.pi**2 - w**2)
-        failed = 4 * missed * sine * (1 + sine) / mp.cos(w)
-        found.append((moved - failed) / (mp.pi / w + shown))
+        w = pi / 2 * ball(_NARROWER**k)
+        sine = w.sin()
+        moved = sine / w * pi**2 / (pi**2 - w**2)
+        failed = 4 * missed * sine * (1 + sine) / w.cos()
+        found.append((moved - failed) / (pi / w + shown))
     return float_down(max(found))
 
 
-def _distance(x: Any) -> Any:
+def _distance(x: Ball) -> Ball:
     """The square root of the largest chi-squared divergence of laws within e^x of each other."""
-    return 2 * context().sinh(x / 2)
+    return 2 * (x / 2).sinh()
 
 
-def _least_of_count(n: int, x: Any, delta: Any) -> float:
-    mp, found = context(), context().mpf(0)
+def _least_of_count(n: int, x: Ball, delta: Ball) -> float:
+    found = ball(0)
     place = float(n) if x * n < _PLACE else min(float(n), float(_PLACE / x))
     while place > _SMALLER:
         for s in {max(1, math.floor(place)), min(n, math.ceil(place))}:
             held = 1 - _delta_of_rows(s, x, delta)
             if held > 0:
-                found = max(found, s * mp.sqrt(held) / mp.cosh(x * s / 2) / 2)
+                found = found.max(s * held.sqrt() / (x * s / 2).cosh() / 2)
         place *= _SMALLER
     return float_down(found)
 
 
-def _least_of_histogram(d: int, n: int, x: Any, delta: Any) -> float:
-    mp = context()
+def _least_of_histogram(d: int, n: int, x: Ball, delta: Ball) -> float:
 
     def distinct(s: int) -> bool:
-        kept = mp.exp(-x * s) * (1 - 2 * _delta_of_rows(s, x, delta))
+        kept = (-x * s).exp() * (1 - 2 * _delta_of_rows(s, x, delta))
         return s > n or float_down((d - 1) * kept) < 1
 
     return min(least_whole(distinct, start=1) - 1, _LARGEST) / 2
 
 
-def _delta_of_rows(s: int, x: Any, delta: Any) -> Any:
+def _delta_of_rows(s: int, x: Ball, delta: Ball) -> Ball:
     """Delta at s x where s rows change: of a group of s."""
-    mp = context()
-    return delta * (mp.expm1(s * x) / mp.expm1(x) if x else s)
+    return delta * ((s * x).expm1() / x.expm1() if x > 0 else s)

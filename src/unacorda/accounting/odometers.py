@@ -11,13 +11,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
 
 from unacorda import checks
 from unacorda.accounting.filters import Filter, cannot_add
+from unacorda.balls import Ball, ball, float_up, root
 from unacorda.checks import Number
 from unacorda.errors import BudgetExceeded, InvalidParameter
-from unacorda.privacy.enclosure import context, float_up, mpf
 from unacorda.privacy.events.fields import keep
 from unacorda.privacy.guarantees import ZCDP, ApproxDP, Guarantee, PureDP, amount, share, zcdp_of
 from unacorda.privacy.rounding import grid_up
@@ -118,7 +117,7 @@ class Odometer:
         """The reading: an upper bound, rounded up; 0.0 before the first cost."""
         delta, sharp = Fraction(self.delta), Fraction(self.sharp_at)
         reading = mixture_boundary(self.spent.rho, delta=delta, r=sharpest_at(sharp, delta=delta))
-        return reading if self._plain is None else min(reading, float_up(mpf(self._plain)))
+        return reading if self._plain is None else min(reading, float_up(ball(self._plain)))
 
     @property
     def guarantee(self) -> ApproxDP:
@@ -150,21 +149,21 @@ def mixture_boundary(rho: float | Fraction, *, delta: float | Fraction, r: float
     checks.positive(r=r)
     if rho == 0:
         return 0.0
-    mp, variance = context(), 2 * mpf(rho)
-    level = mp.log1p(variance / mpf(r)) / 2 - mp.log(mpf(delta))
+    variance = 2 * ball(rho)
+    level = (variance / ball(r)).log1p() / 2 - ball(delta).log()
 
-    def given(log_twice_normal: Any) -> Any:
-        return mp.sqrt(2 * max(level - log_twice_normal, 0))
+    def given(log_twice_normal: Ball) -> Ball:
+        return root(2 * (level - log_twice_normal).max(0))
 
     # log(2 Phi) grows and is at most log 2: from a value below the root one gets a value above
     # it, and the other way round. The two meet quickly where delta is small; all are valid.
-    below = given(mp.log(2))
+    below = given(ball(2).log())
     for _ in range(40):
-        above = given(mp.log1p(mp.erf(below / mp.sqrt(2))))
-        if above - below <= mp.ldexp(above, -56):
+        above = given((below / ball(2).sqrt()).erf().log1p())
+        if above - below <= above * 2.0**-56:
             break
-        below = given(mp.log1p(mp.erf(above / mp.sqrt(2))))
-    return float_up(variance / 2 + above * mp.sqrt(variance + mpf(r)))
+        below = given((above / ball(2).sqrt()).erf().log1p())
+    return float_up(variance / 2 + above * (variance + ball(r)).sqrt())
 
 
 def sharpest_at(rho: float | Fraction, *, delta: float | Fraction) -> float:
@@ -177,7 +176,7 @@ def sharpest_at(rho: float | Fraction, *, delta: float | Fraction) -> float:
     """
     checks.positive(rho=float(rho))
     checks.probability(delta=float(delta))
-    tail = 2 * float(-context().log(mpf(delta)))
+    tail = 2 * float(-ball(delta).log())
     ratio = 1 + tail
     for _ in range(100):
         ratio = 1 + tail + math.log(ratio)

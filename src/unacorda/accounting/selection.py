@@ -13,15 +13,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, Final
+from typing import Final
 
 from unacorda import checks
+from unacorda.balls import Ball, ball, float_up, least
 from unacorda.checks import exact
 from unacorda.errors import InvalidParameter
 from unacorda.numerics import bisect
 from unacorda.privacy import conversions
 from unacorda.privacy.conversions.arguments import Real
-from unacorda.privacy.enclosure import context, float_up, mpf, sum_up
 from unacorda.privacy.events import Event, NegativeBinomialTries, PoissonTries
 from unacorda.privacy.events.selection import Tries
 from unacorda.privacy.rounding import grid_up
@@ -104,10 +104,10 @@ def log_mean_of_tries(event: Tries) -> float:
     Source      log_mean_tries.
     """
     if isinstance(event, PoissonTries):
-        log_mean = context().log(mpf(exact("mean", event.mean)))
+        log_mean = ball(exact("mean", event.mean)).log()
         return float_up(log_mean) if log_mean > 0 else float(log_mean) * (1 - 1e-15)
     uncapped = log_mean_tries(shape=exact("shape", event.shape), stop=exact("stop", event.stop))
-    return uncapped if event.most is None else min(uncapped, float_up(context().log(event.most)))
+    return uncapped if event.most is None else min(uncapped, float_up(ball(event.most).log()))
 
 
 def pure_of_tries(event: Tries, epsilon: Fraction) -> Fraction:
@@ -129,14 +129,14 @@ def pure_of_tries(event: Tries, epsilon: Fraction) -> Fraction:
     >>> round(float(pure_of_tries(PoissonTries(event=run, mean=10), Fraction(1))), 6)
     5.621172
     """
-    x = mpf(epsilon)
+    x = ball(epsilon)
     if isinstance(event, PoissonTries):
-        found = x + mpf(exact("mean", event.mean)) * context().tanh(x / 2)
+        found = x + ball(exact("mean", event.mean)) * (x / 2).tanh()
     elif event.stop == 1:
         return epsilon
     else:
         shape, stop = _law_of(event)
-        found = x + (1 + mpf(shape)) * _log_ratio(x, mpf(stop))
+        found = x + (1 + ball(shape)) * _log_ratio(x, ball(stop))
     whole = grid_up(float_up(found))
     return whole if event.most is None else min(whole, epsilon * event.most)
 
@@ -195,16 +195,16 @@ def _negative_binomial(
     pure: Fraction | None,
 ) -> float:
     shape, stop = _law_of(event)
-    mp, own, b = context(), mpf(divergence(alpha)), mpf(alpha - 1)
-    log_stop, once = mp.log(mpf(stop)), 1 + mpf(shape)
+    own, b = ball(divergence(alpha)), ball(alpha - 1)
+    log_stop, once = ball(stop).log(), 1 + ball(shape)
     grown = [-log_stop]
     for inner in INNER_ORDERS:
-        d = mpf(divergence(inner))
-        grown.append(mpf(1 - 1 / inner) * d - log_stop / mpf(inner))
+        d = ball(divergence(inner))
+        grown.append(ball(1 - 1 / inner) * d - log_stop / ball(inner))
     cut = _cut(event)
     if pure is not None and cut is not None:
-        grown.append((_pure_growth(mpf(pure), mpf(stop), b) + cut / once) / b)
-    return float_up(own + once * min(grown) + _log_mean(shape, stop) / b)
+        grown.append((_pure_growth(ball(pure), ball(stop), b) + cut / once) / b)
+    return float_up(own + once * least(grown) + _log_mean(shape, stop) / b)
 
 
 def _poisson(
@@ -215,18 +215,20 @@ def _poisson(
     pure: Fraction | None,
     delta: Callable[[float], float] | None,
 ) -> float:
-    mp, b, mu = context(), mpf(alpha - 1), mpf(exact("mean", event.mean))
+    b, mu = ball(alpha - 1), ball(exact("mean", event.mean))
     near = math.log1p(float(1 / (alpha - 1))) * (1 - 1e-12)
-    growth = b * mpf(_least_delta(divergence, near, pure=pure, delta=delta))
+    growth = b * ball(_least_delta(divergence, near, pure=pure, delta=delta))
     if pure is not None:
-        x = mpf(pure)
+        x = ball(pure)
         # ((a-1) e^x - a)/(1 + e^x), without overflow
-        lean = (b - (1 + b) * mp.exp(-x)) / (1 + mp.exp(-x))
-        growth = min(growth, max(lean, mpf(0.0)))
-    top = b * mpf(divergence(alpha)) + mu * growth + mp.log(mu)
+        lean = (b - (1 + b) * (-x).exp()) / (1 + (-x).exp())
+        growth = growth.min(lean.max(0))
+    top = b * ball(divergence(alpha)) + mu * growth + mu.log()
     # log(e^-mu + e^top), by the larger of both
-    high, low = max(top, -mu), min(top, -mu)
-    return sum_up([high / b, mp.log1p(mp.exp(low - high)) / b, _cut(event) / b])
+    high, low = top.max(-mu), top.min(-mu)
+    cut = _cut(event)
+    assert cut is not None  # of a Poisson law
+    return max(0.0, float_up((high + (low - high).exp().log1p() + cut) / b))
 
 
 def _least_delta(
@@ -272,10 +274,10 @@ def without_failure(event: Tries, mass: Fraction, rest: Event) -> tuple[Fraction
     >>> round(float(mass), 9), float(later.stop)
     (9.999e-05, 0.01000099)
     """
-    mp, m = context(), mpf(mass)
+    m = ball(mass)
     if isinstance(event, PoissonTries):
         mean = exact("mean", event.mean)
-        failed = min(1.0, float_up(-mp.expm1(-mpf(mean) * m)))
+        failed = min(1.0, float_up(-(-ball(mean) * m).expm1()))
         left = mean * (1 - mass)
         # no mean is left where every run fails: then the rest is never reached
         later = PoissonTries(event=rest, mean=left, most=event.most) if left else rest
@@ -284,11 +286,11 @@ def without_failure(event: Tries, mass: Fraction, rest: Event) -> tuple[Fraction
     if mass == 0 or gamma == 1:
         failed = float_up(m)
     else:
-        moved = mp.log1p(m * mpf((1 - gamma) / gamma))
+        moved = (m * ball((1 - gamma) / gamma)).log1p()
         if shape == 0:
-            share = moved / -mp.log(mpf(gamma))
+            share = moved / -ball(gamma).log()
         else:
-            share = mp.expm1(-mpf(shape) * moved) / mp.expm1(mpf(shape) * mp.log(mpf(gamma)))
+            share = (-ball(shape) * moved).expm1() / (ball(shape) * ball(gamma).log()).expm1()
         failed = min(1.0, float_up(share))
     stop = gamma + mass * (1 - gamma)
     later = NegativeBinomialTries(event=rest, shape=shape, stop=stop, most=event.most)
@@ -306,26 +308,26 @@ def log_rest_of_cap(event: Tries) -> float:
     return math.inf if found is None else float_up(found)
 
 
-def _cut(event: Tries) -> Any:
+def _cut(event: Tries) -> Ball | None:
     """log(1 / P(K <= most)); None where no bound is known."""
-    mp, most = context(), event.most
+    most = event.most
     if most is None or (isinstance(event, NegativeBinomialTries) and event.stop == 1):
-        return mpf(0.0)
-    beyond = mpf(most + 1)
+        return ball(0.0)
+    beyond = ball(most + 1)
     if isinstance(event, PoissonTries):
-        mu = mpf(exact("mean", event.mean))
-        found = _minus_log_of_rest(beyond - mu - beyond * mp.log(beyond / mu))
-        return mp.log(2) if found is None else min(found, mp.log(2))
-    eta, gamma = map(mpf, _law_of(event))
-    once = max(eta, mpf(1))
+        mu = ball(exact("mean", event.mean))
+        found = _minus_log_of_rest(beyond - mu - beyond * (beyond / mu).log())
+        return ball(2).log() if found is None else found.min(ball(2).log())
+    eta, gamma = (ball(one) for one in _law_of(event))
+    once = eta.max(1)
     left = once / (beyond + once)  # 1 - (1 - gamma) t, about where the bound is least
-    log_t = mp.log((1 - left) / (1 - gamma))
-    if log_t <= 0:
+    log_t = ((1 - left) / (1 - gamma)).log()
+    if not log_t > 0:
         return None
     if eta == 0:
-        log_f = mp.log(mp.log(left) / mp.log(gamma))
+        log_f = (left.log() / gamma.log()).log()
     else:
-        log_f = mp.log(mp.expm1(-eta * mp.log(left)) / mp.expm1(-eta * mp.log(gamma)))
+        log_f = ((-eta * left.log()).expm1() / (-eta * gamma.log()).expm1()).log()
     return _minus_log_of_rest(log_f - beyond * log_t)
 
 
@@ -339,35 +341,31 @@ def _law(shape: Real, stop: Real) -> None:
     checks.demand(0 < stop <= 1, "stop", stop, expected="a number above 0, at most 1")
 
 
-def _minus_log_of_rest(log_mass: Any) -> Any:
+def _minus_log_of_rest(log_mass: Ball) -> Ball | None:
     """-log(1 - mass), or None where the mass is not below 1."""
-    mp = context()
-    return None if log_mass >= 0 else -mp.log1p(-mp.exp(log_mass))
+    return -(-log_mass.exp()).log1p() if log_mass < 0 else None
 
 
-def _log_mean(shape: Real, stop: Real) -> Any:
-    mp = context()
+def _log_mean(shape: Real, stop: Real) -> Ball:
     if stop == 1:
-        return mpf(0.0)
-    eta = mpf(shape)
-    odds = mpf((1 - Fraction(stop)) / Fraction(stop))
-    log_stop = -mp.log1p(odds)
-    mean = odds / -log_stop if shape == 0 else odds * eta / -mp.expm1(eta * log_stop)
-    return mp.log(max(mean, mpf(1.0)))
+        return ball(0.0)
+    eta = ball(shape)
+    odds = ball((1 - Fraction(stop)) / Fraction(stop))
+    log_stop = -odds.log1p()
+    mean = odds / -log_stop if shape == 0 else odds * eta / -(eta * log_stop).expm1()
+    return mean.max(1).log()
 
 
-def _log_ratio(x: Any, gamma: Any) -> Any:
+def _log_ratio(x: Ball, gamma: Ball) -> Ball:
     """log((e^x + gamma)/(1 + gamma e^x)) = log(1 + (1-gamma)(e^x - 1)/(1 + gamma e^x))."""
-    mp = context()
-    return mp.log1p((1 - gamma) * -mp.expm1(-x) / (mp.exp(-x) + gamma))
+    return ((1 - gamma) * -(-x).expm1() / ((-x).exp() + gamma)).log1p()
 
 
-def _pure_growth(x: Any, gamma: Any, b: Any) -> Any:
+def _pure_growth(x: Ball, gamma: Ball, b: Ball) -> Ball:
     """The supremum of log gamma - a log u + (a-1) log u', u' at e^x w."""
-    mp = context()
-    shrink, rest = mp.exp(-x), 1 - gamma
+    shrink, rest = (-x).exp(), 1 - gamma
     best = gamma * (b - (1 + b) * shrink) / rest
-    w = min(max(best, mpf(0.0)), shrink / (1 + shrink))
+    w = best.max(0).min(shrink / (1 + shrink))
     # as logarithms of u/gamma and u'/gamma: no large terms cancel
-    lower, upper = mp.log1p(rest * w / gamma), mp.log1p(rest * w / (gamma * shrink))
-    return max(b * upper - (1 + b) * lower, mpf(0.0))
+    lower, upper = (rest * w / gamma).log1p(), (rest * w / (gamma * shrink)).log1p()
+    return (b * upper - (1 + b) * lower).max(0)

@@ -22,12 +22,12 @@ from unacorda.accounting.accountant import epsilon
 from unacorda.accounting.odometers import Odometer
 from unacorda.accounting.parallel import ParallelComposition, pair_price
 from unacorda.accounting.prices import zcdp_price
+from unacorda.balls import ball, float_up
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.ledger.entries import Entry, PeopleSplit, SplitPart
 from unacorda.ledger.ledger import Ledger
 from unacorda.ledger.splits import neighbors_of, split_of
-from unacorda.privacy.enclosure import float_up, mpf
 from unacorda.privacy.events import from_json
 from unacorda.privacy.guarantees import (
     ZCDP,
@@ -256,7 +256,7 @@ def odometer(ledger: Ledger, dataset: str, *, delta: Number) -> OdometerReading:
     reading = meter.epsilon
     spent = ledger.spent(dataset)
     if isinstance(spent, PureDP | ApproxDP) and meter.spent.delta == 0:
-        reading = min(reading, float_up(mpf(spent.epsilon)))
+        reading = min(reading, float_up(ball(spent.epsilon)))
     return OdometerReading(epsilon=reading, delta=total)
 
 

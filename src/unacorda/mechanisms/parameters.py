@@ -8,12 +8,12 @@ import math
 import operator
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
-from typing import Any, SupportsIndex, TypeAlias, TypeVar
+from typing import SupportsIndex, TypeAlias, TypeVar
 
 import numpy as np
 
 from unacorda import checks
-from unacorda.balls import Ball, ball, fraction_up, ldexp
+from unacorda.balls import Ball, fraction_up
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise.rounding import GRID_REACH, floor_log2
 from unacorda.privacy.guarantees import Additive
@@ -24,7 +24,6 @@ Kind = TypeVar("Kind", bound=Additive)
 
 _DIGITS = Context(prec=15, rounding=ROUND_CEILING)
 _TINY = 1e-300
-_ABOVE = 1 + Fraction(1, 1 << 100)
 
 
 def positive(name: str, value: checks.Number) -> Real:
@@ -76,11 +75,8 @@ def readable(value: Fraction) -> Real:
     return nearest if Fraction(repr(nearest)) == value else value
 
 
-def decimal_up(value: Any) -> Real:
+def decimal_up(value: Ball) -> Real:
     """A short decimal that is not below a number that is 0 or above; at least 10^-300 if not 0."""
-    if not isinstance(value, Ball):  # of mpmath, off by 2^-100 at most, relative
-        mantissa, exponent = value.man_exp
-        value = ldexp(int(mantissa), int(exponent)) * ball(_ABOVE)
     if 0 < value.upper() < _TINY:
         return _TINY
     return readable(_digits_up(fraction_up(value)))

@@ -15,7 +15,7 @@ from typing import Self, TypeAlias, cast
 from unacorda import checks
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter, WrongUnit
-from unacorda.privacy import conversions  # each is loaded when it is first used: they need mpmath
+from unacorda.privacy import conversions  # each is loaded when it is first used
 from unacorda.privacy.rounding import exact_root, grid_down, grid_up, root_down, root_near, root_up
 
 # What the five kinds of guarantee share: operators on the numbers that add, and their text.

@@ -10,13 +10,12 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from statistics import NormalDist
-from typing import Any, TypeAlias
+from typing import Final, TypeAlias
 
 from unacorda import checks
+from unacorda.balls import Ball, ball, float_down, float_up, greatest, least, normal_cdf
 from unacorda.errors import InvalidParameter
 from unacorda.privacy import conversions
-from unacorda.privacy.enclosure import context, float_down, float_up, mpf
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
 from unacorda.privacy.rounding import root_up
@@ -24,10 +23,10 @@ from unacorda.privacy.rounding import root_up
 Real: TypeAlias = float | Fraction
 Point: TypeAlias = tuple[Real, Real]
 """(epsilon, delta), with epsilon 0 or above."""
-Place: TypeAlias = tuple[Any, Any, Any]
-"""(t, lower, upper): delta at t = e^epsilon, from both sides."""
-Line: TypeAlias = tuple[Any, Any, Any]
-"""(t, delta there, slope)."""
+Place: TypeAlias = tuple[Ball, Ball, Ball]
+"""(t, upper, lower): 1 - delta at t = e^epsilon, from both sides."""
+Line: TypeAlias = tuple[Ball, Ball, Ball]
+"""(t, 1 - delta there, slope)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,10 +162,10 @@ class TradeoffCurve:
         rate = _share("alpha", alpha)
         if self.mu_squared is not None:
             return self._gaussian(rate)
-        lower = max((_line(point, rate) for point in self.promised), default=mpf(0.0))
+        lower = self._promised(rate)
         upper = lower if self.exact else _highest(self.attained, self.promised, rate)
-        trivial = mpf(1 - Fraction(rate))
-        return Interval(float_down(lower), min(1.0, float_up(min(trivial, max(upper, 0)))))
+        trivial = ball(1 - Fraction(rate))
+        return Interval(float_down(lower), min(1.0, float_up(trivial.min(upper.max(0)))))
 
     def true_positive_rate(self, *, fpr: Real) -> float:
         """Return the largest true-positive rate of any test with a false-positive rate.
@@ -188,12 +187,10 @@ class TradeoffCurve:
         InvalidParameter
             For a number outside [0, 1].
         """
-        if self.mu_squared is None:
-            rate = _share("fpr", fpr)
-            lower = max((_line(point, rate) for point in self.promised), default=mpf(0.0))
-            return min(1.0, float_up(1 - max(lower, 0)))
         rate = _share("fpr", fpr)
-        return min(1.0, float_up(1 - mpf(self._gaussian(rate).lower)))
+        if self.mu_squared is None:
+            return min(1.0, float_up(1 - self._promised(rate)))
+        return min(1.0, float_up(1 - ball(self._gaussian(rate).lower)))
 
     def reconstruction(self, *, baseline: Real) -> float:
         """Return the largest chance to guess a record from the release.
@@ -238,8 +235,8 @@ class TradeoffCurve:
         if self.mu_squared is not None:
             mu = root_up(self.mu_squared)
             rest = conversions.approx_dp_delta_from_gdp(mu, epsilon=0.0)
-            return float_up(mpf(conversions.delta_of_mixture(rest, part=self.part)))
-        return min(1.0, float_up(self._delta(mpf(1.0))))
+            return float_up(ball(conversions.delta_of_mixture(rest, part=self.part)))
+        return min(1.0, float_up(self._delta(ball(1.0))))
 
     def bayes_risk(self, *, prior: Real) -> float:
         """Return the error probability of the best guess whether a person is in the data.
@@ -271,19 +268,23 @@ class TradeoffCurve:
         0.2689
         """
         share = Fraction(_share("prior", prior))
-        least = min(share, 1 - share)
-        if least == 0:
+        rarer = min(share, 1 - share)
+        if rarer == 0:
             return 0.0
-        odds = (1 - least) / least
+        odds = (1 - rarer) / rarer
         if self.mu_squared is None:
-            return float_down(mpf(least) * (1 - self._delta(mpf(odds))))
-        mp, mu = context(), root_up(self.mu_squared)
-        epsilon = float_down(mp.log(mpf(odds)))  # a smaller epsilon has a larger delta: safe
+            return float_down(ball(rarer) * (1 - self._delta(ball(odds))))
+        mu = root_up(self.mu_squared)
+        epsilon = float_down(ball(odds).log())  # a smaller epsilon has a larger delta: safe
         rest = conversions.approx_dp_delta_from_gdp(mu, epsilon=epsilon)
         delta = conversions.delta_of_mixture(rest, part=self.part)
-        return float_down(mpf(least) * mpf(1 - delta))
+        return float_down(ball(rarer) * ball(1 - delta))
 
-    def _delta(self, odds: Any) -> Any:
+    def _promised(self, rate: Real) -> Ball:
+        """The curve that the promised pairs allow."""
+        return greatest([ball(0), *(_line(point, rate) for point in self.promised)])
+
+    def _delta(self, odds: Ball) -> Ball:
         """The profile at epsilon = log(odds) >= 0, from above: delta is convex in e^epsilon.
 
         Each pair (t, d) stands also for its mirror image (1/t, 1 - (1 - d)/t).
@@ -295,17 +296,15 @@ class TradeoffCurve:
         rest = 1 - self.part
         attained = self.mu_squared if self.mu_squared_attained is None else self.mu_squared_attained
         if rate == 0:
-            return Interval(float_down(mpf(rest)), float_up(mpf(rest)))
+            return Interval(float_down(ball(rest)), float_up(ball(rest)))
         if Fraction(rate) >= rest:
             return Interval(0.0, 0.0)
-        mp = context()
-        low, high = _normal_quantile(Fraction(rate) / rest)
-        mu, least = mp.sqrt(mpf(self.mu_squared)), mp.sqrt(mpf(attained))
-        slack = (mu + 1) * mp.ldexp(1, -200)
-        share = mpf(rest)
+        z = ball(2).sqrt() * (2 * ball(Fraction(rate) / rest)).erfcinv()
+        mu, reached = ball(self.mu_squared).sqrt(), ball(attained).sqrt()
+        share = ball(rest)
         return Interval(
-            float_down(share * mp.ncdf(low - mu - slack)),
-            min(1.0, float_up(share * mp.ncdf(high - least + slack))),
+            float_down(share * normal_cdf(z - mu)),
+            min(1.0, float_up(share * normal_cdf(z - reached))),
         )
 
 
@@ -335,25 +334,26 @@ def _profile(guarantee: ZCDP | RenyiDP) -> Iterator[Point]:
             )
 
 
-def _line(point: Point, rate: Real) -> Any:
+def _line(point: Point, rate: Real) -> Ball:
     """The curve of one (epsilon, delta)-DP pair: max(1 - d - t a, (1 - d - a)/t, 0)."""
-    mp = context()
-    t, rest, a = mp.exp(mpf(point[0])), 1 - mpf(point[1]), mpf(rate)
-    return max(rest - t * a, (rest - a) / t, mpf(0.0))
+    t, rest, a = ball(point[0]).exp(), 1 - ball(point[1]), ball(rate)
+    return greatest([rest - t * a, (rest - a) / t, ball(0)])
 
 
-def _hull(promised: tuple[Point, ...]) -> list[tuple[Any, Any]]:
+def _hull(promised: tuple[Point, ...]) -> list[tuple[Ball, Ball]]:
     """The least convex, falling profile over e^epsilon that the pairs and their mirrors allow.
 
-    The pair (t, d), t = e^epsilon, says (1/t, 1 - (1 - d)/t) too; delta is 1 at t = 0.
+    The pair (t, d), t = e^epsilon, says (1/t, 1 - (1 - d)/t) too; delta is 1 at t = 0. A pair that
+    is not for certain on the hull is left out: so the profile is never too low.
     """
-    mp = context()
-    points = [(mp.exp(mpf(epsilon)), mpf(delta)) for epsilon, delta in promised]
-    mirrored = [(1 / t, 1 - (1 - d) / t) for t, d in points]
-    hull: list[tuple[Any, Any]] = []
-    for t, d in sorted([(mpf(0.0), mpf(1.0)), *mirrored, *points]):
-        if hull and (d >= hull[-1][1] or t == hull[-1][0]):
+    points = [(Fraction(epsilon), ball(delta)) for epsilon, delta in promised]
+    mirrored = [(-epsilon, 1 - (1 - d) * ball(-epsilon).exp()) for epsilon, d in points]
+    hull = [(ball(0), ball(1))]
+    last: Fraction | None = None
+    for epsilon, d in sorted([*mirrored, *points], key=lambda point: (point[0], float(point[1]))):
+        if not d < hull[-1][1] or epsilon == last:
             continue  # delta does not rise
+        t, last = ball(epsilon).exp(), epsilon
         while len(hull) > 1:
             (t1, d1), (t2, d2) = hull[-2:]
             if (d2 - d1) * (t - t1) < (d - d1) * (t2 - t1):
@@ -363,99 +363,94 @@ def _hull(promised: tuple[Point, ...]) -> list[tuple[Any, Any]]:
     return hull
 
 
-def _highest(attained: tuple[Point, ...], promised: tuple[Point, ...], rate: Real) -> Any:
+def _highest(attained: tuple[Point, ...], promised: tuple[Point, ...], rate: Real) -> Ball:
     """Not below 1 - delta(t) - t a over all t = e^epsilon, a the rate."""
-    mp, a = context(), mpf(rate)
-    heights = (1 - d - t * a for t, d in _corners(attained, promised))
-    return max(heights) + mp.ldexp(1, -200)
+    a = ball(rate)
+    return greatest(kept - t * a for t, kept in _corners(attained, promised)) + _PARALLEL
 
 
 @functools.lru_cache(maxsize=64)  # a drawing asks one curve at many rates
 def _corners(
     attained: tuple[Point, ...], promised: tuple[Point, ...]
-) -> tuple[tuple[Any, Any], ...]:
-    """Points (t, d): delta is nowhere below the lines that join them, nor below 0 behind them.
+) -> tuple[tuple[Ball, Ball], ...]:
+    """Points (t, k): 1 - delta is nowhere above the lines that join them, nor above 1 behind them.
 
     delta is convex in t = e^epsilon, it falls, and by no more than t rises. So between two places
     it lies above the straight line through the two before, and above that through the two behind:
     each goes through the lower end of the nearer place and the upper end of the farther one.
     """
-    mp = context()
-    corners: list[tuple[Any, Any]] = []
+    corners: list[tuple[Ball, Ball]] = []
     places = _places(attained, promised)
     for at, (t, _, _) in enumerate(places):
-        end = places[at + 1][0] if at + 1 < len(places) else mp.inf
-        lines = list(_lines_between(places, at))
-        here = [t, *(x for x in _meetings(lines) if t < x < end), end]
+        ends = [place[0] for place in places[at + 1 : at + 2]]
+        lines = [line for line in _lines_between(places, at) if _is_known(line[2])]
+        between = (x for x in _meetings(lines) if not (x < t or any(x > end for end in ends)))
         corners += (
-            (x, max(d + slope * (x - x0) for x0, d, slope in lines)) for x in here if x < mp.inf
+            (x, least((kept + slope * (x - x0)).upper() for x0, kept, slope in lines))
+            for x in [t, *between, *ends]
         )
     return tuple(corners)
 
 
 def _lines_between(places: list[Place], at: int) -> Iterator[Line]:
-    """Lines below delta between a place and the next one."""
-    t, low, _ = places[at]
-    yield t, low, mpf(-1.0)
+    """Lines above 1 - delta between a place and the next one."""
+    t, most, _ = places[at]
+    yield t, most, ball(1)
     if at > 0:
-        before, _, above = places[at - 1]
-        yield t, low, (low - above) / (t - before)
+        before, _, less = places[at - 1]
+        yield t, most, (most - less) / (t - before)
     if at + 1 == len(places):
-        yield t, mpf(0.0), mpf(0.0)
+        yield t, ball(1), ball(0)
         return
-    end, low, _ = places[at + 1]
-    yield end, low, mpf(0.0)
+    end, most, _ = places[at + 1]
+    yield end, most, ball(0)
     if at + 2 < len(places):
-        behind, _, above = places[at + 2]
-        yield end, low, (above - low) / (behind - end)
+        behind, _, less = places[at + 2]
+        yield end, most, (less - most) / (behind - end)
+
+
+def _is_known(slope: Ball) -> bool:
+    """False where all digits are lost in a difference: a line less is still a bound."""
+    return slope.is_exact() or slope.rel_accuracy_bits() > _DIGITS
 
 
 def _places(attained: tuple[Point, ...], promised: tuple[Point, ...]) -> list[Place]:
-    """(t, lower, upper): delta from both sides at the pairs and their mirrors; it is 1 at t = 0."""
-    mp, hull = context(), _hull(promised)
-    one = mpf(1.0)
-    places = {mpf(0.0): (one, one)}
-    for epsilon, delta in attained:
-        t, low = mp.exp(mpf(epsilon)), mpf(delta)
-        high = max(low, _on(hull, t))
-        for x, below, above in ((t, low, high), (1 / t, 1 - (1 - low) / t, 1 - (1 - high) / t)):
-            known = places.get(x, (below, above))
-            places[x] = max(known[0], below), min(known[1], above)
-    return [(t, *places[t]) for t in sorted(places)]
+    """(t, upper, lower): 1 - delta from both sides at the pairs and their mirrors; 0 at t = 0."""
+    hull = _hull(promised)
+    places: dict[Fraction, tuple[Ball, Ball]] = {}
+    for point, delta in attained:
+        epsilon = Fraction(point)
+        t, back, low = ball(epsilon).exp(), ball(-epsilon).exp(), ball(delta)
+        most, less = 1 - low, 1 - low.max(_on(hull, t))
+        for place, above, below in ((epsilon, most, less), (-epsilon, most * back, less * back)):
+            known = places.get(place, (above, below))
+            places[place] = known[0].min(above), known[1].max(below)
+    none = ball(0)
+    return [(none, none, none), *((ball(e).exp(), *places[e]) for e in sorted(places))]
 
 
-def _on(hull: list[tuple[Any, Any]], t: Any) -> Any:
-    """The profile at t = e^epsilon, from above."""
-    for (t1, d1), (t2, d2) in itertools.pairwise(hull):
-        if t1 <= t <= t2:
-            return d1 + (d2 - d1) * (t - t1) / (t2 - t1)
-    return hull[-1][1]
+def _on(hull: list[tuple[Ball, Ball]], t: Ball) -> Ball:
+    """The profile at t = e^epsilon, from above; both lines where it may be on either."""
+    found = [] if t < hull[-1][0] else [hull[-1][1]]
+    found += (
+        d1 + (d2 - d1) * (t - t1) / (t2 - t1)
+        for (t1, d1), (t2, d2) in itertools.pairwise(hull)
+        if not (t < t1 or t > t2)
+    )
+    return greatest(found)
 
 
-def _meetings(lines: list[Line]) -> Iterator[Any]:
+_DIGITS: Final = 64
+
+_PARALLEL: Final = 2.0**-200
+"""More than what is missed where lines are parallel or all but are, and so do not meet."""
+
+
+def _meetings(lines: list[Line]) -> Iterator[Ball]:
     """Where two lines, each (x, value at x, slope), meet."""
     for (x, d, slope), (x2, d2, slope2) in itertools.combinations(lines, 2):
         if slope != slope2:
             yield (d2 - d + slope * x - slope2 * x2) / (slope - slope2)
-
-
-def _normal_quantile(rate: Fraction) -> tuple[Any, Any]:
-    """The z with P(N(0,1) > z) = rate, from both sides, certified by the distribution."""
-    mp, target = context(), mpf(rate)
-    z = mpf(-NormalDist().inv_cdf(min(max(float(rate), 5e-324), 1 - 2**-53)))
-    for _ in range(12):
-        tail = mp.ncdf(-z)
-        step = tail * (mp.log(tail) - mp.log(target)) / mp.npdf(z)
-        z += step
-        if abs(step) < mp.ldexp(1, -150):
-            break
-    width = (1 + abs(z)) * mp.ldexp(1, -120)
-    slack = mp.ldexp(1, -180)
-    while not (
-        mp.ncdf(width - z) * (1 - slack) >= target and mp.ncdf(-z - width) * (1 + slack) <= target
-    ):
-        width *= 16
-    return z - width, z + width
 
 
 def _share(name: str, value: Real) -> Real:

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
+from unacorda.balls import Ball, ball, float_down, float_up, fraction_up
 from unacorda.checks import demand, positive
 from unacorda.privacy.conversions.arguments import Real, non_negative, share
-from unacorda.privacy.enclosure import context, float_down, float_up, mpf
 
 
 def approx_dp_of_sample(epsilon: Real, *, delta: Real, rate: Real) -> tuple[float, float]:
@@ -37,10 +36,10 @@ def approx_dp_of_sample(epsilon: Real, *, delta: Real, rate: Real) -> tuple[floa
     """
     non_negative(epsilon=epsilon)
     share(delta=delta, rate=rate)
-    q, mp = mpf(rate), context()
+    q = ball(rate)
     if rate == 1:
-        return float_up(mpf(epsilon)), float_up(mpf(delta))
-    return float_up(mp.log1p(q * mp.expm1(mpf(epsilon)))), min(1.0, float_up(q * mpf(delta)))
+        return float_up(ball(epsilon)), float_up(ball(delta))
+    return float_up((q * ball(epsilon).expm1()).log1p()), min(1.0, float_up(q * ball(delta)))
 
 
 def pure_of_replaced_sample(epsilon: Real, *, rate: Real) -> float:
@@ -79,22 +78,22 @@ def approx_dp_of_replaced_sample(epsilon: Real, *, rate: Real) -> float:
     share(rate=rate)
     if rate == 1:
         return float("inf")
-    q, mp = mpf(rate), context()
-    return float_up(mp.log1p(q * mp.expm1(mpf(epsilon))) - mp.log(mpf(1 - Fraction(rate))))
+    q = ball(rate)
+    return float_up((q * ball(epsilon).expm1()).log1p() - ball(1 - Fraction(rate)).log())
 
 
-def replaced_response(epsilon: Real, *, rate: Real) -> tuple[Any, Any, Any]:
+def replaced_response(epsilon: Real, *, rate: Real) -> tuple[Ball, Ball, Ball]:
     r"""The worst pair of pure_of_replaced_sample: its largest loss e, P(loss = e), P(loss = 0).
 
     Statement   with s = 1/(1 + e^epsilon) and u, v the numerator and denominator of the ratio, the
                 losses e, 0, -e have the probabilities s u, (1 - 2 s) v, s v.
-    Bound       within 2^-150, in the working precision.
+    Bound       balls that hold them.
     Source      docs/proofs/amplification.md, Section 6.
     """
-    mp, q, x = context(), mpf(rate), mpf(epsilon)
-    grown, shrunk = mp.log1p(q * mp.expm1(x)), mp.log1p(q * mp.expm1(-x))
-    once = mp.exp(-x) / (1 + mp.exp(-x))
-    return grown - shrunk, once * mp.exp(grown), mp.tanh(x / 2) * mp.exp(shrunk)
+    q, x = ball(rate), ball(epsilon)
+    grown, shrunk = (q * x.expm1()).log1p(), (q * (-x).expm1()).log1p()
+    once = (-x).exp() / (1 + (-x).exp())
+    return grown - shrunk, once * grown.exp(), (x / 2).tanh() * shrunk.exp()
 
 
 def approx_dp_within_sample(epsilon: Real, *, delta: Real, rate: Real) -> tuple[float, float]:
@@ -111,45 +110,43 @@ def approx_dp_within_sample(epsilon: Real, *, delta: Real, rate: Real) -> tuple[
     non_negative(epsilon=epsilon)
     share(delta=delta, rate=rate)
     demand(rate != 0, "rate", rate, expected="a number above 0, at most 1")
-    q, mp = mpf(rate), context()
+    q = ball(rate)
     return (
-        float_down(mp.log1p(mp.expm1(mpf(epsilon)) / q)),
-        min(1.0, float_down(mpf(delta) / q)),
+        float_down((ball(epsilon).expm1() / q).log1p()),
+        min(1.0, float_down(ball(delta) / q)),
     )
 
 
 def draws(
     size: int, population: int, *, largest: int = 1000, complete: bool = False
-) -> tuple[list[Any], Any, Fraction]:
+) -> tuple[list[Ball], Ball, Fraction]:
     r"""How often one unit is among `size` draws with replacement, given that it is at all.
 
-    Returns the probabilities of 1, 2, ... hits in the working precision, that of more hits than
-    these together, and the probability p of any. At most `largest` are named, and none beyond where
-    the rest is below 2^-100; complete: all are named.
+    Returns the probabilities of 1, 2, ... hits, that of more hits than these together, and the
+    probability p of any. At most `largest` are named, and none beyond where the rest is below
+    2^-100; complete: all are named.
 
     Statement   C(m,k) n^-k (1 - 1/n)^{m-k} / p, p = 1 - (1 - 1/n)^m, m = size, n = population.
-    Bound       the second rounded up; the others, and p, are within 2^-150 of themselves.
+    Bound       balls that hold them, the second of a bound from above; p is in the middle of one.
     Source      Balle, Barthe, Gaboardi 2018, arXiv:1807.01647, Thm. 10.
     """
-    mp = context()
     if population == 1:  # every draw is this unit
         if size > largest and not complete:
-            return [mp.mpf(0)], mp.mpf(1), Fraction(1)
-        return [mp.mpf(0)] * (size - 1) + [mp.mpf(1)], mp.mpf(0), Fraction(1)
-    once = 1 / mpf(Fraction(population))
-    missed = mp.exp(size * mp.log1p(-once))
-    drawn = -mp.expm1(size * mp.log1p(-once))
-    weights: list[Any] = []
+            return [ball(0)], ball(1), Fraction(1)
+        return [ball(0)] * (size - 1) + [ball(1)], ball(0), Fraction(1)
+    once = 1 / ball(Fraction(population))
+    missed = (size * (-once).log1p()).exp()
+    drawn = -(size * (-once).log1p()).expm1()
+    weights: list[Ball] = []
     weight, left = missed, drawn
     for k in range(1, size + 1):
-        weight = weight * mpf(Fraction(size - k + 1, k)) * once / (1 - once)
+        weight = weight * ball(Fraction(size - k + 1, k)) * once / (1 - once)
         weights.append(weight / drawn)
         left -= weight
-        if not complete and (left < mp.ldexp(drawn, -100) or len(weights) == largest):
+        if not complete and (left < drawn * 2.0**-100 or len(weights) == largest):
             break
-    rate = Fraction(int(mp.ldexp(drawn, 240)), 1 << 240)
-    rest = mp.mpf(0) if complete else max(left, mp.mpf(0)) / drawn + mp.ldexp(1, -150)
-    return weights, rest, rate
+    rest = ball(0) if complete else left.max(0) / drawn + 2.0**-150
+    return weights, rest, fraction_up(drawn.mid())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

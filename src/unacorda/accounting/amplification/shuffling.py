@@ -26,10 +26,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from unacorda.accounting.profiles.boxes import Array
+from unacorda.balls import Ball, ball, float_down, float_up, least
 from unacorda.errors import InvalidParameter
 from unacorda.extras import later
 from unacorda.privacy.conversions.arguments import Real, cached, non_negative, share, whole
-from unacorda.privacy.enclosure import context, float_down, float_up, mpf
 
 scipy = later("scipy")
 
@@ -74,9 +74,9 @@ def delta_of_shuffled_reports(
     """
     non_negative(local_epsilon=local_epsilon, epsilon=epsilon)
     share(distance=distance)
-    local, at = float_up(mpf(local_epsilon)), float_down(mpf(epsilon))
+    local, at = float_up(ball(local_epsilon)), float_down(ball(epsilon))
     n = min(whole(count=count), _LARGEST_COUNT)
-    return _largest_delta(local, float_up(mpf(distance)), n, at)
+    return _largest_delta(local, float_up(ball(distance)), n, at)
 
 
 @cached
@@ -85,13 +85,12 @@ def _largest_delta(local: float, distance: float, n: int, epsilon: float) -> flo
         return 0.0
     if local > LARGEST_EPSILON:
         return 1.0
-    mp = context()
-    grown = mp.exp(mpf(local))
-    most = min(mpf(distance) / (grown - 1), 1 / (grown + 1))
-    bound, passed, step = 0.0, mpf(0.0), mpf(_STEP)
-    lean = float_up(mp.tanh(mpf(local) / 2))
+    grown = ball(local).exp()
+    most = least([ball(distance) / (grown - 1), 1 / (grown + 1)])
+    bound, passed, step = 0.0, ball(0.0), ball(_STEP)
+    lean = float_up((ball(local) / 2).tanh())
 
-    def blanket(overlap: object, clones: object) -> float:
+    def blanket(overlap: Ball, clones: Ball) -> float:
         own = (grown + 1) * overlap
         pair = _Blanket(
             own=min(1.0, float_up(own)),
@@ -101,12 +100,12 @@ def _largest_delta(local: float, distance: float, n: int, epsilon: float) -> flo
         )
         return pair.delta(n - 1, epsilon)
 
-    while passed < mp.log(2 * grown / (grown + 1)):
+    while passed < (2 * grown / (grown + 1)).log():
         further = 2 * passed + step
-        bound = max(bound, blanket(most * mp.exp(-passed), 2 * most * mp.exp(-further)))
+        bound = max(bound, blanket(most * (-passed).exp(), 2 * most * (-further).exp()))
         passed = further
-    least = most * mp.exp(-passed)
-    return max(bound, blanket(least, (grown + 1) * least / grown))
+    last = most * (-passed).exp()
+    return max(bound, blanket(last, (grown + 1) * last / grown))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +166,7 @@ def lower_delta_of_three_categories(
     """
     non_negative(local_epsilon=local_epsilon, epsilon=epsilon)
     n, k = whole(count=count), whole(categories=categories)
-    at, local = float_up(mpf(epsilon)), float_down(mpf(local_epsilon))
+    at, local = float_up(ball(epsilon)), float_down(ball(local_epsilon))
     if at >= local or local > LARGEST_EPSILON or n > _SEEN or k < 3:
         return 0.0
     each = 1 / (math.exp(local) + k - 1)
@@ -372,7 +371,7 @@ def delta_of_shuffled_response(
         return delta_of_shuffled_bits(local_epsilon, count=count, epsilon=epsilon)
     if local_epsilon == 0:
         return 0.0
-    grown = context().exp(min(mpf(local_epsilon), mpf(64)))
+    grown = ball(min(local_epsilon, 64)).exp()
     return delta_of_shuffled_reports(
         local_epsilon,
         distance=min(1.0, float_up((grown - 1) / (grown + k - 1))),
@@ -400,7 +399,7 @@ def lower_delta_of_shuffled_response(
             local_epsilon, categories=k, count=count, epsilon=epsilon
         )
     n = whole(count=count)
-    at, e0 = float_up(mpf(epsilon)), float_down(mpf(local_epsilon))
+    at, e0 = float_up(ball(epsilon)), float_down(ball(local_epsilon))
     if at >= e0 or n > 10**7 or e0 > 30:
         return 0.0
     s = 1 / (1 + math.exp(e0))
@@ -459,7 +458,7 @@ def delta_of_shuffled_bits(local_epsilon: Real, *, count: int, epsilon: Real) ->
     True
     """
     non_negative(local_epsilon=local_epsilon, epsilon=epsilon)
-    local, at = float_up(mpf(local_epsilon)), float_down(mpf(epsilon))
+    local, at = float_up(ball(local_epsilon)), float_down(ball(epsilon))
     return _largest_delta_of_bits(local, min(whole(count=count), _LARGEST_BITS), at)
 
 
@@ -469,7 +468,7 @@ def _largest_delta_of_bits(local: float, n: int, epsilon: float) -> float:
         return 0.0
     if local > LARGEST_EPSILON:
         return 1.0
-    other = float_down(1 / (1 + context().exp(mpf(local))))
+    other = float_down(1 / (1 + ball(local).exp()))
     best = _event_of(n - 1, 0, 0, other).delta(epsilon)
     ranges = [(-_delta_of_range(0, n - 1, n, other, epsilon), 0, n - 1)]
     for _ in range(_MOST_RANGES):

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from unacorda.accounting.contour.plan import (
 )
 from unacorda.accounting.contour.tilts import Factor
 from unacorda.accounting.rules.base import Direction, rules_of
-from unacorda.privacy.enclosure import context, float_down, mpf
+from unacorda.balls import Ball, ball, float_down
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.events import Event
 from unacorda.privacy.neighbors import AddRemove, Neighbors
@@ -115,7 +115,7 @@ def _epsilon(
     known: float,
     neighbors: Neighbors,
 ) -> Interval:
-    level = float(context().log(mpf(target)))
+    level = float(ball(target).log())
     parts = parts_of(events, direction=direction, log_delta=level, neighbors=neighbors)
     if parts is None:
         return Interval(0.0, math.inf)
@@ -184,7 +184,7 @@ def _delta(
     below, above = float_below(exact), float_above(exact)
     log_delta = math.log(known) if known > _SMALLEST else -46.0
     best = Interval(0.0, 1.0)
-    infinite: Any = context().mpf(0)
+    infinite: Ball = ball(0)
     for attempt in range(_PASSES):
         parts = parts_of(events, direction=direction, log_delta=log_delta, neighbors=neighbors)
         if parts is None:

@@ -9,7 +9,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -28,9 +27,9 @@ from unacorda.accounting.contour.tilts import (
 from unacorda.accounting.laws import Edged, Finite, Law, Normal, TooExtreme
 from unacorda.accounting.profiles.boxes import Box, box, choose, hull
 from unacorda.accounting.rules import base
+from unacorda.balls import Ball, ball, float_up
 from unacorda.checks import exact
 from unacorda.errors import UnsupportedEvent
-from unacorda.privacy.enclosure import context, mpf
 from unacorda.privacy.events import Composed, Event, Gaussian, PoissonSampled, Pure, Repeated
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
@@ -41,11 +40,11 @@ _COMPOSITION = Repeated | Composed
 class Parts:
     """The parts of one direction, and the probability that some loss is infinite.
 
-    infinite: a number of the working precision; 0 where no part has infinite losses.
+    infinite: the chance of an infinite loss; 0 where no part has infinite losses.
     """
 
     factors: tuple[Factor, ...]
-    infinite: Any
+    infinite: Ball
 
 
 def flatten(
@@ -127,10 +126,10 @@ class _Maker:
     v: Fraction = Fraction(0)
     laplace: list[tuple[float, int]] = field(default_factory=list)
     points: list[tuple[float, float, int]] = field(default_factory=list)
-    log_finite: Any = field(default_factory=lambda: context().mpf(0))
-    loss: Any = field(default_factory=lambda: context().mpf(0))
+    log_finite: Ball = field(default_factory=lambda: ball(0))
+    loss: Ball = field(default_factory=lambda: ball(0))
 
-    def whole(self) -> tuple[tuple[Factor, ...], Any]:
+    def whole(self) -> tuple[tuple[Factor, ...], Ball]:
         """The parts, and the probability that some loss is infinite."""
         factors = list(self.factors)
         if self.laplace:
@@ -139,10 +138,10 @@ class _Maker:
         if self.points:
             table = np.array(self.points, dtype=np.float64)
             factors.append(ThreePoint(epsilon=table[:, 0], top=table[:, 1], counts=table[:, 2]))
-        if self.v or self.loss:
+        if self.v or not self.loss.is_zero():
             loss = float(self.loss)
             factors.append(GaussianSum(v=float(self.v), loss=loss, error=2 * UNIT * abs(loss)))
-        return tuple(factors), -context().expm1(self.log_finite)
+        return tuple(factors), -self.log_finite.expm1()
 
     def take(self, event: Event, count: int) -> None:
         """Add `count` copies of an event."""
@@ -185,10 +184,9 @@ class _Maker:
             raise TooExtreme
         self.factors.append(factor)
 
-    def _fail(self, infinite: Any, count: int) -> None:
+    def _fail(self, infinite: Ball, count: int) -> None:
         """Count copies of a step whose loss is infinite with this probability."""
-        mp = context()
-        self.log_finite += count * mp.log1p(-infinite) if infinite < 1 else -mp.inf
+        self.log_finite += count * ((-infinite).log1p() if infinite < 1 else ball(-math.inf))
 
     def _sampled(self, event: Event, inner: Event, rate: Fraction, count: int) -> None:
         """On a Poisson sample, under add/remove."""
@@ -208,14 +206,14 @@ class _Maker:
                     )
                 )
             case Finite():
-                if set(law.masses) != {Fraction(0)} or law.infinite:
+                if set(law.masses) != {Fraction(0)} or not law.infinite.is_zero():
                     self._add(sampled(law, rate=rate, count=count, remove=self.remove))
             case _:
                 raise _unsupported(event)
-        if isinstance(law, Finite) and law.infinite:
+        if isinstance(law, Finite) and not law.infinite.is_zero():
             # of the mixture `rate * infinite` is an infinite loss; what is left is divided by its
             # mass, and that moves the loss
-            left = count * context().log1p(-mpf(rate) * law.infinite)
+            left = count * (-ball(rate) * law.infinite).log1p()
             self.loss += left if self.remove else -left
             self.log_finite += left if self.remove else 0
 
@@ -255,7 +253,7 @@ would cancel."""
 def whole(law: Finite, *, count: int, remove: bool) -> FiniteLaw:
     """`count` copies of a finite law, given that all losses are finite."""
     losses = sorted(law.masses)
-    log_mass = [context().log(law.masses[loss]) - mpf(loss) for loss in losses]
+    log_mass = [law.masses[loss].log() - ball(loss) for loss in losses]
     atoms = _atoms(log_mass, _boxes(losses))
     return FiniteLaw(atoms=atoms, remove=remove, count=count, lost=law.lost)
 
@@ -268,15 +266,15 @@ def sampled(law: Finite, *, rate: Fraction, count: int, remove: bool) -> FiniteL
 
     Source      docs/proofs/contour.md, section 12.
     """
-    mp, infinite = context(), law.infinite
+    infinite = law.infinite
     losses = sorted(law.masses)
-    levels = [mp.log((1 - infinite) * law.masses[loss]) - mpf(loss) for loss in losses]
+    levels = [((1 - infinite) * law.masses[loss]).log() - ball(loss) for loss in losses]
     ratio = _drawn(_boxes(losses), rate)
     if infinite > 0:
-        levels.append(mp.log(infinite))
+        levels.append(infinite.log())
         last = box(1 - rate).log()
         ratio = Box(np.append(ratio.lower, last.lower), np.append(ratio.upper, last.upper))
-        gain = -float(mp.log1p(-mpf(rate) * infinite))
+        gain = -float((-ball(rate) * infinite).log1p())
         ratio = ratio + Box(np.asarray(gain * (1 - 4 * UNIT)), np.asarray(gain * (1 + 4 * UNIT)))
     return FiniteLaw(atoms=_atoms(levels, ratio), remove=remove, count=count, lost=law.lost)
 
@@ -299,12 +297,13 @@ def _boxes(losses: Sequence[Fraction]) -> Box:
     return Box(np.nextafter(near, -np.inf), np.nextafter(near, np.inf))
 
 
-def _atoms(log_mass: Sequence[Any], ratio: Box) -> RatioAtoms:
+def _atoms(log_mass: Sequence[Ball], ratio: Box) -> RatioAtoms:
     mass: Floats = np.array([float(value) for value in log_mass])
+    radius = np.array([float_up(value.rad()) for value in log_mass])
     middle = 0.5 * (ratio.lower + ratio.upper)
     return RatioAtoms(
         log_mass=mass,
-        log_mass_error=2 * UNIT * np.abs(mass) + 1e-300,
+        log_mass_error=2 * UNIT * np.abs(mass) + radius,
         log_ratio=middle,
         log_ratio_error=np.maximum(ratio.upper - middle, middle - ratio.lower) * (1 + 1e-9),
     )

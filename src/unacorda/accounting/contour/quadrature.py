@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from unacorda.accounting.contour.laplace import LaplaceTilt
 from unacorda.accounting.contour.plan import Plan, log_kappa
 from unacorda.accounting.contour.sampled_gaussian import SampledGaussianTilt
 from unacorda.accounting.contour.tilts import UNIT, Factor, Floats, GaussianSum, Tilt
-from unacorda.privacy.enclosure import context, float_down, float_up, mpf
+from unacorda.balls import Ball, ball, float_down, float_up
 from unacorda.privacy.estimates import Interval
 
 MOST_WORK = 1_000_000
@@ -241,19 +240,19 @@ _HIDDEN = 2.0**-130
 """The relative error of p is below 2^-190."""
 
 
-def without_infinite(infinite: Any, target: Fraction) -> Any:
+def without_infinite(infinite: Ball, target: Fraction) -> Ball:
     """The delta that the finite losses may have: (target - p) / (1 - p), p = P(infinite loss).
 
     Bound       within 2^-60 of itself; 0 where p is 1, or rounding hides which of both is more.
     Source      docs/proofs/contour.md, section 1.
     """
-    left = mpf(target) - infinite
-    if infinite >= 1 or abs(left) <= _HIDDEN * infinite:
-        return context().mpf(0)
+    left = ball(target) - infinite
+    if not infinite < 1 or not abs(left) > _HIDDEN * infinite:
+        return ball(0)
     return left / (1 - infinite)
 
 
-def with_infinite(infinite: Any, found: Interval) -> Interval:
+def with_infinite(infinite: Ball, found: Interval) -> Interval:
     """With infinite losses: p + (1 - p) * (delta of the finite losses), rounded outward.
 
     Bound       both.
@@ -261,7 +260,7 @@ def with_infinite(infinite: Any, found: Interval) -> Interval:
     """
     if infinite == 0:
         return found
-    low, high = (infinite + (1 - infinite) * mpf(end) for end in found)
+    low, high = (infinite + (1 - infinite) * ball(end) for end in found)
     return Interval(float_down(low), min(1.0, float_up(high)))
 
 

@@ -34,10 +34,10 @@ from unacorda.accounting.profiles.boxes import Array
 from unacorda.accounting.profiles.curves import PrivacyProfile, nothing
 from unacorda.accounting.rules.base import Direction, curve_of, law_of, rules_of, without_mass
 from unacorda.accounting.rules.base import Profile as Asked
+from unacorda.balls import ball, float_down
 from unacorda.checks import exact
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy import events
-from unacorda.privacy.enclosure import float_down, mpf
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
 _FEW_KINDS = 64
@@ -265,7 +265,7 @@ def _attained(event: events.Shuffled) -> PrivacyProfile:
     report, others = event.event, event.count - 1
     if not isinstance(report, events.Pure | events.RandomizedResponse) or others >= _MOST:
         return nothing()
-    local = float_down(mpf(exact("epsilon", report.epsilon)))
+    local = float_down(ball(exact("epsilon", report.epsilon)))
     if local > _LARGEST_EPSILON:
         return nothing()
     grown = math.exp(local)

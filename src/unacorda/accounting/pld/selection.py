@@ -28,8 +28,8 @@ from unacorda.accounting.profiles.boxes import Array, Box, box
 from unacorda.accounting.profiles.curves import PrivacyProfile, minorant
 from unacorda.accounting.profiles.noises import finite
 from unacorda.accounting.selection import log_mean_of_tries, log_rest_of_cap
+from unacorda.balls import ball
 from unacorda.checks import exact
-from unacorda.privacy.enclosure import context, mpf
 from unacorda.privacy.events import PoissonTries
 from unacorda.privacy.events.selection import Tries
 
@@ -89,7 +89,7 @@ def _one_run(event: Tries, run: PrivacyProfile) -> PrivacyProfile:
     """The release where scores tell nothing: one run, or nothing at all where there is none."""
     if not isinstance(event, PoissonTries):
         return run
-    none = context().exp(-mpf(exact("mean", event.mean)))
+    none = (-ball(exact("mean", event.mean))).exp()
     if event.most is not None:
         none = none * 2  # a cap leaves at least half of the law
     some = box(max(float(1 - none) * (1 - 1e-15), 0.0))

@@ -4,10 +4,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +19,7 @@ from unacorda.accounting.profiles.curves import (
     gaussian_profile,
     nothing,
 )
-from unacorda.privacy.enclosure import context, mpf
+from unacorda.balls import Ball, float_up
 
 _HALVINGS = 64
 _STEPS = 14
@@ -70,7 +68,7 @@ def finite(law: Finite) -> PrivacyProfile:
     return PrivacyProfile(
         evaluate=evaluate,
         infinity=Fraction(float(failed.lower)),
-        infinity_above=Fraction(float(failed.upper)) if law.infinite else None,
+        infinity_above=None if law.infinite.is_zero() else Fraction(float(failed.upper)),
         spacing=spacing,
         atomic=True,
         peak=top,
@@ -114,7 +112,7 @@ def edged(law: Edged) -> PrivacyProfile:
     return PrivacyProfile(
         evaluate=evaluate,
         infinity=Fraction(float(failed.lower)),
-        infinity_above=Fraction(float(failed.upper)) if law.infinite else None,
+        infinity_above=None if law.infinite.is_zero() else Fraction(float(failed.upper)),
         spacing=law.edge,
         peak=Fraction(float((rest * atom).lower)),
     )
@@ -227,15 +225,10 @@ def _loss(place: Box, x: Box) -> Box:
     return place * (x - place * 0.5)
 
 
-def boxed(value: Any) -> Box:
-    """Encloses a number of the working precision, which errs by less than 2^-150 of it.
+def boxed(value: Ball) -> Box:
+    """Encloses a ball.
 
     Bound       both.
     Source      the definition.
     """
-    slip = abs(value) * context().ldexp(1, -150)
-    low, high = float(value - slip), float(value + slip)
-    return Box(
-        np.asarray(math.nextafter(low, -math.inf) if mpf(low) > value - slip else low),
-        np.asarray(math.nextafter(high, math.inf) if mpf(high) < value + slip else high),
-    )
+    return Box(np.asarray(-float_up(-value)), np.asarray(float_up(value)))

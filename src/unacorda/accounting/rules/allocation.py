@@ -15,7 +15,6 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -36,11 +35,11 @@ from unacorda.accounting.profiles.draws import location_family
 from unacorda.accounting.rules import base
 from unacorda.accounting.rules.composition import squared_mu
 from unacorda.accounting.rules.sampling import renyi_of_replaced
+from unacorda.balls import Ball, ball, float_up
 from unacorda.errors import UnsupportedEvent
 from unacorda.extras import later
 from unacorda.numerics import bisect
 from unacorda.privacy.conversions.arguments import Real
-from unacorda.privacy.enclosure import context, float_up, mpf
 from unacorda.privacy.events import Event, Gaussian, RandomAllocation, compose
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 from unacorda.privacy.rounding import float_above, root_down
@@ -180,13 +179,13 @@ def _divergence(event: Event, steps: int, alpha: Fraction) -> Fraction:
     return min(whole, max(Fraction(removed), added))
 
 
-def _moments(event: Event, steps: int, order: int) -> list[Any]:
+def _moments(event: Event, steps: int, order: int) -> list[Ball]:
     largest = next(size for size in (8, 32, 128, LARGEST_ORDER) if size >= order)
     return _moments_up_to(event, steps, largest)
 
 
 @functools.lru_cache(maxsize=64)
-def _moments_up_to(event: Event, steps: int, largest: int) -> list[Any]:
+def _moments_up_to(event: Event, steps: int, largest: int) -> list[Ball]:
     return whole_moments(
         lambda n: float_above(base.renyi_of_event(event, Fraction(n), AddRemove)),
         steps=steps,
@@ -212,29 +211,28 @@ _ROUGH = 1e-13
 """Relative errors of sums of positive floats here are below this."""
 
 
-def whole_moments(divergence: Callable[[int], float], *, steps: int, largest: int) -> list[Any]:
+def whole_moments(divergence: Callable[[int], float], *, steps: int, largest: int) -> list[Ball]:
     r"""E R^a - 1 for a = 0, 1, ..., largest, from bounds of D_n(P || Q) at whole orders.
 
     Statement   a! [x^a] (sum over n of E X^n x^n / n!)^t / t^a, E X^n = e^{(n-1) D_n}.
     Bound       upper: every term is positive.
     Source      docs/proofs/allocation.md, Section 2 (Feldman and Shenfeld 2025, Gaussian noise).
     """
-    mp = context()
-    first = [mpf(1.0), mpf(1.0)]
-    factorial = mpf(1.0)
+    first = [ball(1.0), ball(1.0)]
+    factorial = ball(1.0)
     for n in range(2, largest + 1):
         factorial *= n
-        first.append(mp.exp((n - 1) * mpf(divergence(n))) / factorial)
+        first.append(((n - 1) * ball(divergence(n))).exp() / factorial)
     first = first[: largest + 1]
     grown = _power_at_once(first, steps) if steps >= largest else by_squaring(first, steps, _times)
-    found, scale = [], mpf(1.0)
+    found, scale = [], ball(1.0)
     for a, value in enumerate(grown):
         scale = scale * a / steps if a else scale
-        found.append(max(value * scale - 1, mpf(0.0)) + mp.ldexp(abs(value * scale), -200))
+        found.append((value * scale - 1).max(0))
     return found
 
 
-def renyi_removed(moments: Callable[[int], Any], *, alpha: Real) -> float:
+def renyi_removed(moments: Callable[[int], Ball], *, alpha: Real) -> float:
     r"""Renyi divergence of the allocated outputs over those without the unit.
 
     moments: E R^a - 1 from above, at whole orders a.
@@ -244,7 +242,7 @@ def renyi_removed(moments: Callable[[int], Any], *, alpha: Real) -> float:
     Edges       alpha above 256 -> inf.
     Source      whole_moments; van Erven and Harremoes 2014, Thm. 11 (convexity).
     """
-    return between_orders(lambda k: context().log1p(moments(k)), alpha)
+    return between_orders(lambda k: moments(k).log1p(), alpha)
 
 
 class LaplaceTransform:
@@ -317,7 +315,7 @@ def renyi_added(
     Source      docs/proofs/allocation.md, Section 3; Feldman and Shenfeld 2025 (the last bound).
     """
     steps, b = transform.steps, Fraction(alpha) - 1
-    loose = float_up(mpf(divergence(1 + b / steps)))
+    loose = float_up(ball(divergence(1 + b / steps)))
     shape = float(b)
     if shape < 1e-6 or shape > 1e5 or math.isinf(loose):
         return loose
@@ -333,7 +331,7 @@ def renyi_added(
     total = math.fsum(above[:-1] * zeroth + np.diff(above) * share)
     total += 1e-8 * math.fsum(above[1:] * zeroth)
     beyond = _beyond(transform, divergence, b=b, start=near - 2)
-    return min(loose, float_up(context().log1p(mpf(total) + mpf(beyond)) / mpf(b)))
+    return min(loose, float_up((ball(total) + ball(beyond)).log1p() / ball(b)))
 
 
 def _beyond(
@@ -377,16 +375,18 @@ def _log_gap(u: Array) -> Array:
     return np.where(small, series * (1 - 1e-14), u + np.log1p(-u) + 4e-16)
 
 
-def _power_at_once(series: list[Any], steps: int) -> list[Any]:
+def _power_at_once(series: list[Ball], steps: int) -> list[Ball]:
     """The power of a truncated series, not below its degree: all terms are positive then."""
-    mp = context()
-    grown = [mpf(1.0)]
+    grown = [ball(1.0)]
     for n in range(1, len(series)):
         terms = [(k * (steps + 1) - n) * series[k] for k in range(1, n + 1)]
-        grown.append(mp.fdot(terms, grown[::-1]) / n)
+        grown.append(_dot(terms, grown[::-1]) / n)
     return grown
 
 
-def _times(one: list[Any], two: list[Any]) -> list[Any]:
-    mp = context()
-    return [mp.fdot(one[: n + 1], two[n::-1]) for n in range(len(one))]
+def _times(one: list[Ball], two: list[Ball]) -> list[Ball]:
+    return [_dot(one[: n + 1], two[n::-1]) for n in range(len(one))]
+
+
+def _dot(one: list[Ball], two: list[Ball]) -> Ball:
+    return sum((x * y for x, y in zip(one, two, strict=True)), ball(0))

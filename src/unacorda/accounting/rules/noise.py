@@ -29,10 +29,10 @@ from unacorda.accounting.laws import (
 from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.curves import PrivacyProfile
 from unacorda.accounting.rules.base import Profile, Rules, known, renyi_of_event, rules_for
+from unacorda.balls import float_up
 from unacorda.checks import exact
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy import conversions
-from unacorda.privacy.enclosure import float_up
 from unacorda.privacy.events import (
     Approximate,
     DiscreteGaussian,

@@ -25,6 +25,7 @@ from typing import Any, Final, Literal, Self, TypeAlias, TypedDict, cast, get_ar
 from numpy.typing import ArrayLike
 
 from unacorda import checks
+from unacorda.balls import ball, float_up, normal_cdf
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.data_dependent.sensitivities import smooth_sensitivity
@@ -43,7 +44,6 @@ from unacorda.mechanisms.noise import rounding
 from unacorda.mechanisms.parameters import Real, decimal_up, positive, readable, whole
 from unacorda.mechanisms.protocol import PureCalibrated
 from unacorda.privacy import events
-from unacorda.privacy.enclosure import context, float_up, mpf, sum_up
 from unacorda.privacy.events.fields import keep
 from unacorda.privacy.guarantees import ApproxDP, PureDP
 from unacorda.privacy.neighbors import AddRemove, Neighbors, check_added_or_replaced
@@ -364,12 +364,12 @@ def laplace_delta(*, epsilon: Fraction, smoothness: Fraction, shift: Fraction) -
     (1 - e^-xi) exp(-(epsilon + xi) / (e^xi - 1)) cosh(shift / (e^xi - 1)), where shift <= epsilon
     and xi + shift e^-xi <= epsilon. Attained.
     """
-    mp, xi = context(), mpf(smoothness)
-    if shift > epsilon or smoothness + Fraction(float_up(shift * mp.exp(-xi))) > epsilon:
+    xi = ball(smoothness)
+    if shift > epsilon or smoothness + Fraction(float_up(ball(shift) * (-xi).exp())) > epsilon:
         return 1.0
-    growth = mp.expm1(xi)
-    far, near = mpf(epsilon + smoothness + shift), mpf(epsilon + smoothness - shift)
-    return float_up(-mp.expm1(-xi) * (mp.exp(-near / growth) + mp.exp(-far / growth)) / 2)
+    growth = xi.expm1()
+    far, near = ball(epsilon + smoothness + shift), ball(epsilon + smoothness - shift)
+    return float_up(-(-xi).expm1() * ((-near / growth).exp() + (-far / growth).exp()) / 2)
 
 
 def gaussian_delta(*, epsilon: Fraction, smoothness: Fraction, shift: Fraction) -> float:
@@ -379,21 +379,15 @@ def gaussian_delta(*, epsilon: Fraction, smoothness: Fraction, shift: Fraction) 
     """
     if shift + shift * shift / 2 > epsilon - smoothness:
         return 1.0
-    mp, width, centre = context(), context().exp(mpf(smoothness)), mpf(shift)
+    width, centre = ball(smoothness).exp(), ball(shift)
     # The log-ratio less epsilon is curve x^2 + slope x - fall, 0 at both ends.
-    curve, slope = -mp.expm1(-2 * mpf(smoothness)) / 2, centre / width**2
-    fall = slope * centre / 2 + mpf(smoothness) + mpf(epsilon)
-    root = mp.sqrt(slope * slope + 4 * curve * fall)
+    curve, slope = -(-2 * ball(smoothness)).expm1() / 2, centre / width**2
+    fall = slope * centre / 2 + ball(smoothness) + ball(epsilon)
+    root = (slope * slope + 4 * curve * fall).sqrt()
     first, last = -(root + slope) / (2 * curve), 2 * fall / (root + slope)
-    growth = mp.exp(mpf(epsilon))
-    return sum_up(
-        [
-            _tail((centre - first) / width),
-            _tail((last - centre) / width),
-            -growth * _tail(-first),
-            -growth * _tail(last),
-        ]
-    )
+    growth = ball(epsilon).exp()
+    ends = normal_cdf((first - centre) / width) + normal_cdf((centre - last) / width)
+    return max(0.0, float_up(ends - growth * (normal_cdf(first) + normal_cdf(-last))))
 
 
 def student_epsilon(*, degrees: Fraction, smoothness: Fraction, shift: Fraction) -> float:
@@ -402,12 +396,12 @@ def student_epsilon(*, degrees: Fraction, smoothness: Fraction, shift: Fraction)
     The larger of (nu + 1) asinh(shift / (2 sqrt nu)), at equal widths, and
     (nu - 1) xi / 2 + (nu + 1) theta / 2, cosh theta = cosh xi + shift^2 e^-xi / (2 nu).
     """
-    mp, xi, nu = context(), mpf(smoothness), mpf(degrees)
-    level = (nu + 1) * mp.asinh(mpf(shift) / (2 * mp.sqrt(nu)))
+    xi, nu = ball(smoothness), ball(degrees)
+    level = (nu + 1) * (ball(shift) / (2 * nu.sqrt())).asinh()
     # cosh theta = 1 + 2 sinh^2(theta / 2), which loses no digits where theta is small.
-    half = mp.sqrt(mp.sinh(xi / 2) ** 2 + mpf(shift) ** 2 * mp.exp(-xi) / (4 * nu))
-    wider = (nu - 1) * xi / 2 + (nu + 1) * mp.asinh(half)
-    return float_up(max(level, wider))
+    half = ((xi / 2).sinh() ** 2 + ball(shift) ** 2 * (-xi).exp() / (4 * nu)).sqrt()
+    wider = (nu - 1) * xi / 2 + (nu + 1) * half.asinh()
+    return float_up(level.max(wider))
 
 
 @lru_cache(maxsize=128)
@@ -426,7 +420,7 @@ def least_scale(
     for tried in range(_TRIES):
         # The first try is that of floats, which err by less than one of the first few nudges.
         scale = (1 + (tried > 0) * _NUDGE * 2**tried) / Fraction(guess)
-        written = decimal_up(mpf(scale))
+        written = decimal_up(ball(scale))
         exact = checks.exact("scale", written)
         if _holds(noise, epsilon, delta, smoothness, tail_power, shift=1 / exact):
             return written
@@ -454,12 +448,6 @@ def _holds(
         case "gaussian":
             lost = gaussian_delta(epsilon=epsilon, smoothness=smoothness, shift=shift)
             return Fraction(lost) <= delta
-
-
-def _tail(distance: Any) -> Any:
-    """P(N(0, 1) >= distance)."""
-    mp = context()
-    return mp.erfc(distance / mp.sqrt(2)) / 2
 
 
 # ---- in floats: where to look, which proves nothing

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks
+from unacorda.balls import ball, float_up
 from unacorda.bits import RandomBits
 from unacorda.mechanisms.local.frequencies import FrequencyOracle, PureOracle
 from unacorda.mechanisms.local.reports import (
@@ -34,7 +35,6 @@ from unacorda.mechanisms.local.reports import (
     weak,
 )
 from unacorda.privacy import events
-from unacorda.privacy.enclosure import context, float_up, mpf
 
 Variant: TypeAlias = Literal["optimized", "symmetric"]
 
@@ -103,7 +103,7 @@ class RandomizedResponse(PureOracle):
             0 < share < 1, "probability", probability, expected="a number strictly between 0 and 1"
         )
         answers = RandomizedResponse(epsilon=1, categories=categories).categories
-        bound = float_up(context().log1p(mpf(answers * (1 - share) / share)))
+        bound = float_up(ball(answers * (1 - share) / share).log1p())
         # One more float up, since a float means the decimal it prints as.
         epsilon = math.nextafter(bound, math.inf)
         return RandomizedResponse(epsilon=epsilon, categories=answers)

@@ -15,12 +15,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks
+from unacorda.balls import Ball, ball, greatest, normal_cdf
 from unacorda.bits import RandomBits, source_of
 from unacorda.checks import Number
 from unacorda.mechanisms.noise import discrete, rounding
@@ -38,7 +39,6 @@ from unacorda.mechanisms.parameters import (
 from unacorda.mechanisms.partitions.selection import Key, counted, in_order, unzipped
 from unacorda.numerics import least_whole
 from unacorda.privacy import events
-from unacorda.privacy.enclosure import context, mpf
 from unacorda.privacy.events.fields import keep
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP
 
@@ -115,7 +115,7 @@ class ThresholdedNoise(ABC):
         keep(self, threshold=threshold, l0_sensitivity=keys, linf_sensitivity=step)
 
     @abstractmethod
-    def _chance(self, distance: int) -> Any:
+    def _chance(self, distance: int) -> Ball:
         """P(noise >= distance)."""
 
     @abstractmethod
@@ -217,7 +217,7 @@ class ThresholdedLaplace(ThresholdedNoise):
             self.l0_sensitivity,
         )
 
-    def _chance(self, distance: int) -> Any:
+    def _chance(self, distance: int) -> Ball:
         return _laplace_tail(checks.exact("scale", self.scale), distance)
 
     def _noise(self, shape: tuple[int, ...], bits: RandomBits) -> Integers:
@@ -357,8 +357,8 @@ class ThresholdedGaussian(ThresholdedNoise):
             positive("epsilon", epsilon)
         return _gaussian_delta(*self._numbers(), epsilon=exact)
 
-    def _chance(self, distance: int) -> Any:
-        return _tail(mpf((distance - Fraction(1, 2)) / checks.exact("sigma", self.sigma)))
+    def _chance(self, distance: int) -> Ball:
+        return _tail(ball((distance - Fraction(1, 2)) / checks.exact("sigma", self.sigma)))
 
     def _noise(self, shape: tuple[int, ...], bits: RandomBits) -> Integers:
         sigma = checks.exact("sigma", self.sigma)
@@ -397,9 +397,9 @@ def _laplace_delta(scale: Fraction, distance: int, keys: int) -> Real:
     return _any_of(_laplace_tail(scale, distance), keys)
 
 
-def _laplace_tail(scale: Fraction, distance: int) -> Any:
+def _laplace_tail(scale: Fraction, distance: int) -> Ball:
     """P(X >= distance) for the discrete Laplace X."""
-    q = context().exp(-1 / mpf(scale))
+    q = (-1 / ball(scale)).exp()
     return q**distance / (1 + q) if distance > 0 else 1 - q ** (1 - distance) / (1 + q)
 
 
@@ -408,40 +408,38 @@ def _gaussian_delta(
     sigma: Fraction, threshold: int, keys: int, step: int, *, epsilon: Fraction | None
 ) -> Real:
     """The exact delta at an epsilon, or for None the chance to see any of a person's own keys."""
-    mp = context()
-    shown = _tail(mpf((threshold - step - Fraction(1, 2)) / sigma))
-    if epsilon is None:
+    shown = _tail(ball((threshold - step - Fraction(1, 2)) / sigma))
+    if epsilon is None or not shown < 1:
         return _any_of(shown, keys)
-    growth, unseen = mp.exp(mpf(epsilon)), mp.log1p(-shown)
-    worst = -mp.expm1(keys * unseen)
+    growth, unseen = ball(epsilon).exp(), (-shown).log1p()
+    worst = -(keys * unseen).expm1()
     for shared in range(1, keys + 1):
         # Others have `shared` of a person's keys as well; the rest is theirs alone (see the proof).
-        mu, log_stay = mp.sqrt(shared) * mpf(step / sigma), (keys - shared) * unseen
-        stay = mp.exp(log_stay)
-        with_her, without = (mpf(epsilon) - log_stay) / mu, (mpf(epsilon) + log_stay) / mu
-        worst = max(
-            worst,
-            -mp.expm1(log_stay)
-            + stay * _tail(with_her - mu / 2)
-            - growth * _tail(with_her + mu / 2),
-            _tail(without - mu / 2) - stay * growth * _tail(without + mu / 2),
+        mu, log_stay = ball(shared).sqrt() * ball(step / sigma), (keys - shared) * unseen
+        stay = log_stay.exp()
+        with_unit, without = (ball(epsilon) - log_stay) / mu, (ball(epsilon) + log_stay) / mu
+        worst = greatest(
+            [
+                worst,
+                -log_stay.expm1()
+                + stay * _tail(with_unit - mu / 2)
+                - growth * _tail(with_unit + mu / 2),
+                _tail(without - mu / 2) - stay * growth * _tail(without + mu / 2),
+            ]
         )
     return _chance_up(worst)
 
 
-def _any_of(chance: Any, keys: int) -> Real:
-    mp = context()
-    return _chance_up(-mp.expm1(keys * mp.log1p(-chance)))
+def _any_of(chance: Ball, keys: int) -> Real:
+    return _chance_up(-(keys * (-chance).log1p()).expm1())
 
 
-def _chance_up(chance: Any) -> Real:
+def _chance_up(chance: Ball) -> Real:
     """The probability, rounded up, and 1 at most."""
-    return min(decimal_up(chance), 1)
+    return decimal_up(chance) if chance < 1 else 1
 
 
-def _tail(distance: Any) -> Any:
+def _tail(distance: Ball) -> Ball:
     """P(N(0, 1) >= distance)."""
-    mp = context()
     # Farther out it is below 10^-200000, far less than `decimal_up` rounds up to.
-    near = min(max(distance, -1000), 1000)
-    return mp.erfc(near / mp.sqrt(2)) / 2
+    return normal_cdf(-distance.max(-1000).min(1000))

@@ -17,9 +17,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from unacorda import checks
+from unacorda.balls import Ball, ball, least
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise.refinement import exp_bounds
@@ -33,7 +34,6 @@ from unacorda.mechanisms.retry.best import (
     too_high,
 )
 from unacorda.privacy import events
-from unacorda.privacy.enclosure import context, mpf
 from unacorda.privacy.events.fields import keep
 from unacorda.privacy.guarantees import ApproxDP, PureDP
 
@@ -101,8 +101,7 @@ class AbsorbFailure:
         failure = checks.exact("failure", self.failure)
         if failure == 0:
             return readable(delta)
-        mp = context()
-        return decimal_up(mpf(delta) + (1 + mp.exp(mpf(epsilon))) * mpf(failure))
+        return decimal_up(ball(delta) + (1 + ball(epsilon).exp()) * ball(failure))
 
     def release(
         self,
@@ -238,7 +237,7 @@ class ConditionOnSuccess:
     def no_output(self) -> Real:
         """An upper bound on the probability that all rounds are rejected, on every input."""
         failure = checks.exact("failure", self.failure)
-        return decimal_up(mpf(failure) ** self.rounds) if failure else 0
+        return decimal_up(ball(failure) ** self.rounds) if failure else 0
 
     @property
     def _chances(self) -> tuple[int, ...]:
@@ -328,24 +327,23 @@ def _price(
     rounds: int,
 ) -> tuple[Real, Real]:
     """Epsilon and delta of the release, rounded up: docs/proofs/retry.md, section 3."""
-    mp = context()
     both, lost = run[0] + test[0], run[1] + test[1]
-    none = mpf(failure) ** rounds
-    weight = (1 - none) / mpf(1 - failure)
+    none = ball(failure) ** rounds
+    weight = (1 - none) / ball(1 - failure)
     # How much likelier a run succeeds on a neighbor: by the run and the test, by the number of
     # rounds, and by the worst place for the losses above the limit.
-    by_both = mp.exp(mpf(both)) + mpf(lost) / mpf(1 - failure)
+    by_both = ball(both).exp() + ball(lost) / ball(1 - failure)
     chances = acceptance(*test)
-    shrink, missed = mp.exp(-mpf(run[0])), mpf(run[1])
-    b = mpf(failure)
+    shrink, missed = (-ball(run[0])).exp(), ball(run[1])
+    b = ball(failure)
     by_place = 1 + shrink * missed
     for nearer, farther in zip((_ONE, *chances), chances, strict=False):
         kept = 1 - shrink * (b * _share(_ONE - nearer) - missed)
-        by_place = max(by_place, kept / (1 - b * _share(_ONE - farther)))
-    grown = min(by_both, weight, by_place)
-    total = decimal_up(mpf(both) + mp.log(grown)) if grown > 1 else readable(both)
-    return total, decimal_up(mpf(lost) * weight + none)
+        by_place = by_place.max(kept / (1 - b * _share(_ONE - farther)))
+    grown = least([by_both, weight, by_place])
+    total = readable(both) if grown <= 1 else decimal_up(ball(both) + grown.log())
+    return total, decimal_up(ball(lost) * weight + none)
 
 
-def _share(chance: int) -> Any:
-    return context().ldexp(context().mpf(chance), -_BITS)
+def _share(chance: int) -> Ball:
+    return ball(Fraction(chance, 1 << _BITS))

@@ -15,21 +15,22 @@ docs/proofs/noisy_max.md, sections 4 and 5; everything is rounded up.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
+from flint import arb
 from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks, elements
+from unacorda.balls import BITS, Ball, ball, float_up, precision
 from unacorda.checks import Number
 from unacorda.elements import Exact
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise.error_bounds import confident
 from unacorda.numerics import boundary
-from unacorda.privacy.enclosure import context, float_up, mpf
 
 Real: TypeAlias = float | Fraction
 Noise: TypeAlias = Literal["gumbel", "exponential"]
@@ -151,7 +152,7 @@ def noisy_max_loss(
         return 0.0
     if count == 1 and Fraction(others, candidates) <= miss:
         return 0.0  # what equal candidates do
-    return _least(lambda mp, away: _missed(mp, noise, away, others, count), miss, scale, others)
+    return _least(lambda away: _missed(noise, away, others, count), miss, scale, others)
 
 
 def odds_loss(scale: Fraction, *, confidence: Number, odds: Fraction) -> float:
@@ -162,7 +163,7 @@ def odds_loss(scale: Fraction, *, confidence: Number, odds: Fraction) -> float:
     miss = 1 - confident(confidence)
     if odds / (1 + odds) <= miss:
         return 0.0
-    return _least(lambda mp, away: _against(mpf(odds) * mp.exp(-away)), miss, scale, odds)
+    return _least(lambda away: _against(ball(odds) * (-away).exp()), miss, scale, odds)
 
 
 def walk_loss(
@@ -184,45 +185,50 @@ def walk_loss(
     if levels == 0:
         return 0.0
     # The noise on the difference of two children, see the proof.
-    spread = mpf(sigma) * context().sqrt(2 * branching)
+    spread = ball(sigma) * ball(2 * branching).sqrt()
     turns = _turns(levels, min(branching, candidates), float(miss) / _MORE)
-    return float_up(spread * mpf(turns) + mpf(levels * rounding))
+    return float_up(spread * ball(turns) + ball(levels * rounding))
 
 
-def _least(missed: Any, miss: Fraction, scale: Fraction, others: Fraction | int) -> float:
+def _least(
+    missed: Callable[[Ball], Ball], miss: Fraction, scale: Fraction, others: Fraction | int
+) -> float:
     """The scale times the least distance that is missed with a probability of at most `miss`."""
-    mp = context()
     # What cancels in a small chance is made good by as many more bits.
-    with mp.workprec(mp.prec + 3 * miss.denominator.bit_length()):
-        goal = mpf(miss) * (1 - mp.ldexp(1, -100))
+    with precision(BITS + 3 * miss.denominator.bit_length()):
+        goal = ball(miss)
 
         def kept(away: float) -> bool:
-            return bool(missed(mp, mpf(away)) <= goal)
+            return missed(ball(away)) <= goal
 
-        guess = float(mp.log1p(mpf(Fraction(others)) / goal))
+        guess = float((ball(Fraction(others)) / goal).log1p())
         distance = 0.0 if kept(0.0) else boundary(kept, guess=guess)[1]
-    return float_up(mpf(distance) * mpf(scale))
+    return float_up(ball(distance) * ball(scale))
 
 
-def _missed(mp: Any, noise: Noise, away: Any, others: int, count: int) -> Any:
+def _missed(noise: Noise, away: Ball, others: int, count: int) -> Ball:
     """The chance that one of `others` so far behind beats one of `count` equal ones, at most."""
-    behind = mp.exp(-away)
+    behind = (-away).exp()
     if noise == "gumbel":
         if count == 1:
             return _against(others * behind)
-        return -mp.expm1(-others * behind * mp.harmonic(count))
+        return -(-others * behind * _harmonic(count)).expm1()
     if count == 1:
         both = (others + 1) * behind
-        return 1 + mp.expm1((others + 1) * _log_without(mp, behind)) / both
-    return -mp.expm1(others * _log_without(mp, behind * count / (count + 1)))
+        return 1 + ((others + 1) * _log_without(behind)).expm1() / both
+    return -(others * _log_without(behind * count / (count + 1))).expm1()
 
 
-def _against(weight: Any) -> Any:
+def _harmonic(count: int) -> Ball:
+    return ball(count + 1).digamma() + arb.const_euler()
+
+
+def _against(weight: Ball) -> Ball:
     return weight / (1 + weight)
 
 
-def _log_without(mp: Any, chance: Any) -> Any:
-    return mp.log1p(-chance) if chance < 1 else -mp.inf
+def _log_without(chance: Ball) -> Ball:
+    return (-chance).log1p() if chance < 1 else ball(-math.inf)
 
 
 @lru_cache(maxsize=256)

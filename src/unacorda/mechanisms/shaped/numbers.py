@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks
+from unacorda.balls import Ball, ball
 from unacorda.bits import RandomBits, source_of
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
@@ -44,7 +45,6 @@ from unacorda.mechanisms.parameters import (
 from unacorda.mechanisms.protocol import PerNumberCalibrated
 from unacorda.numerics import bisect
 from unacorda.privacy import events
-from unacorda.privacy.enclosure import context, mpf
 from unacorda.privacy.events.fields import keep
 from unacorda.privacy.guarantees import ApproxDP
 
@@ -136,8 +136,8 @@ class Staircase(PerNumberCalibrated, GridNoise):
 
     def _moments(self) -> tuple[float, float]:
         """E|Z| and E Z^2 for steps of length 1: |Z| = G + R, G geometric, R within one step."""
-        mp, split = context(), mpf(checks.exact("split", self.split))
-        b = mp.exp(-mpf(checks.exact("epsilon", self.epsilon)))
+        split = ball(checks.exact("split", self.split))
+        b = (-ball(checks.exact("epsilon", self.epsilon))).exp()
         total = split + b * (1 - split)
         first, second = ((split**k + b * (1 - split**k)) / (k * total) for k in (2, 3))
         steps, squares = b / (1 - b), b * (1 + b) / (1 - b) ** 2
@@ -148,14 +148,14 @@ class Staircase(PerNumberCalibrated, GridNoise):
         return math.sqrt(second) * float(self.sensitivity)
 
     def _half_width(self, confidence: Number) -> Fraction:
-        mp, miss = context(), mpf(1 - error_bounds.confident(confidence))
-        split, b = mpf(checks.exact("split", self.split)), mp.exp(-mpf(self._epsilon()))
+        miss = ball(1 - error_bounds.confident(confidence))
+        split, b = ball(checks.exact("split", self.split)), (-ball(self._epsilon())).exp()
         total = split + b * (1 - split)
-        steps = mp.floor(-mp.log(miss) / mpf(self._epsilon()))
+        steps = (-miss.log() / ball(self._epsilon())).floor()
         # P(|Z| > steps + y) = b^steps (1 - (1 - b) F(y)), F linear up to the split and from it on.
-        inside = max(1 - miss / b**steps, mp.mpf(0)) * total / (1 - b)
-        y = inside if inside <= split else split + (inside - split) / b
-        width = checks.exact("width", decimal_up(steps + min(y, mp.mpf(1))))
+        inside = (1 - miss / b**steps).max(0) * total / (1 - b)
+        y = inside.max(split + (inside - split) / b)
+        width = checks.exact("width", decimal_up(steps + y.min(1)))
         return width * checks.exact("sensitivity", self.sensitivity)
 
     def _law(self) -> tuple[Fraction, rounding.Chunk]:
@@ -251,10 +251,10 @@ class TruncatedLaplace(GridNoise):
         positive("delta", guarantee.delta)
         moved = whole("l0_sensitivity", l0_sensitivity, least=1, most=1 << 40)
         exact = checks.exact("sensitivity", sensitivity)
-        mp, share = context(), min(guarantee.delta / moved, Fraction(1, 2))
-        ratio = mp.log1p(mp.expm1(mpf(epsilon / moved)) / (2 * mpf(share)))
+        share = min(guarantee.delta / moved, Fraction(1, 2))
+        ratio = (ball(epsilon / moved).expm1() / (2 * ball(share))).log1p()
         scale = exact * moved / epsilon
-        bound = checks.exact("bound", decimal_up(ratio * mpf(scale)))
+        bound = checks.exact("bound", decimal_up(ratio * ball(scale)))
         return TruncatedLaplace(
             scale=scale,
             sensitivity=exact,
@@ -284,16 +284,15 @@ class TruncatedLaplace(GridNoise):
         return rounding.grid_ratio("scale", scale, self.grid_log2)[1], draw
 
     def _deviation(self) -> float:
-        mp = context()
-        reach = mpf(self._reach())
-        left = mp.exp(-reach)
+        reach = ball(self._reach())
+        left = (-reach).exp()
         square = (2 - left * (reach * reach + 2 * reach + 2)) / (1 - left)
-        return float(mp.sqrt(square) * mpf(checks.exact("scale", self.scale)))
+        return float(square.sqrt() * ball(checks.exact("scale", self.scale)))
 
     def _half_width(self, confidence: Number) -> Fraction:
-        mp, miss = context(), mpf(1 - error_bounds.confident(confidence))
-        left = mp.exp(-mpf(self._reach()))
-        ratio = decimal_up(-mp.log(miss * (1 - left) + left))
+        miss = ball(1 - error_bounds.confident(confidence))
+        left = (-ball(self._reach())).exp()
+        ratio = decimal_up(-(miss * (1 - left) + left).log())
         scaled = checks.exact("scale", self.scale) * checks.exact("ratio", ratio)
         return min(scaled, checks.exact("bound", self.bound))
 
@@ -443,20 +442,20 @@ def least_scale(epsilon: Fraction, *, moved: int, length: int) -> Fraction:
     is proportional to, the largest loss of a move by at most `moved` is
     moved / scale + ln(W(moved) / W(0)), and it falls as the scale rises.
 
-    Bound       upper: of the loss, by 2^-90 at most, and of the scale at the 15th digit.
+    Bound       upper: of the scale at the 15th digit.
     Source      Holohan, Antonatos, Braghin, Mac Aonghusa 2018, Theorem 3.5, on a grid:
                 docs/proofs/noise.md, section 10.
     """
-    mp, goal = context(), mpf(epsilon) * (1 - context().ldexp(1, -90))
+    goal = ball(epsilon)
 
-    def loss(rate: Any) -> Any:
+    def loss(rate: Ball) -> Ball:
         # Sums of expm1 keep all digits where the rate is small.
-        centre = -mp.expm1(-rate * (moved + 1)) - mp.exp(-rate) * mp.expm1(-rate * (length - moved))
-        return moved * rate + mp.log(centre / -mp.expm1(-rate * (length + 1)))
+        centre = -(-rate * (moved + 1)).expm1() - (-rate).exp() * (-rate * (length - moved)).expm1()
+        return moved * rate + (centre / -(-rate * (length + 1)).expm1()).log()
 
-    low, high = mpf(epsilon) / (2 * moved + 1), mpf(epsilon) / moved
-    low, _ = bisect(lambda rate: loss(rate) > goal, low, high, rounds=100)
-    return checks.exact("scale", decimal_up(1 / low))
+    low, high = epsilon / (2 * moved + 1), epsilon / moved
+    low, _ = bisect(lambda rate: not loss(ball(rate)) <= goal, low, high, rounds=100)
+    return checks.exact("scale", decimal_up(1 / ball(low)))
 
 
 @np.errstate(over="ignore", under="ignore")  # cut right after; below any half step

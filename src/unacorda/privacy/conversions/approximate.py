@@ -14,6 +14,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Final
 
+from unacorda.balls import BITS, ball, float_down, float_up, normal_cdf, precision
 from unacorda.numerics import bisect, boundary, golden_section, near
 from unacorda.privacy.conversions.arguments import Real, cached, non_negative, share
 from unacorda.privacy.conversions.renyi import (
@@ -22,7 +23,6 @@ from unacorda.privacy.conversions.renyi import (
     log_least,
     renyi_from_approx_dp,
 )
-from unacorda.privacy.enclosure import BITS, context, float_down, float_up, mpf, sum_up
 
 # The order of Renyi divergence by which zCDP says most about one (epsilon, delta).
 #
@@ -40,7 +40,7 @@ _NARROW: Final = 1e-7
 def best_rho(epsilon: Real, delta: Real) -> float:
     """A rho, rounded down, for which rho-zCDP implies (epsilon, delta)-DP; about the largest."""
     alpha = _order(float(epsilon), math.log(float(delta)))
-    return float_down(mpf(renyi_from_approx_dp(epsilon, delta=delta, alpha=alpha)) / mpf(alpha))
+    return float_down(ball(renyi_from_approx_dp(epsilon, delta=delta, alpha=alpha)) / ball(alpha))
 
 
 def best_epsilon(rho: Real, *, delta: Real, closed: float) -> float:
@@ -80,6 +80,12 @@ def _order(epsilon: float, log_delta: float) -> float:
 
 
 _LEAST = 5e-324
+
+_ENOUGH: Final = 100
+"""Binary digits of a difference that are certain."""
+
+_MOST_BITS: Final = 1 << 14
+"""Beyond so many the bound that there is is taken; no float needs them."""
 
 
 def delta_of_mixture(delta: Real, *, part: Real) -> Fraction:
@@ -123,8 +129,8 @@ def approx_dp_delta_from_pure(pure_epsilon: Real, *, epsilon: Real) -> float:
     non_negative(pure_epsilon=pure_epsilon, epsilon=epsilon)
     if pure_epsilon <= epsilon:
         return 0.0
-    mp, gap = context(), mpf(Fraction(pure_epsilon) - Fraction(epsilon))
-    return min(1.0, float_up(-mp.expm1(-gap) / (1 + mp.exp(-mpf(pure_epsilon)))))
+    gap = ball(Fraction(pure_epsilon) - Fraction(epsilon))
+    return min(1.0, float_up(-(-gap).expm1() / (1 + (-ball(pure_epsilon)).exp())))
 
 
 @cached
@@ -140,8 +146,8 @@ def pure_from_approx_dp(epsilon: Real, *, delta: Real) -> float:
     share(delta=delta)
     if delta == 1:
         return math.inf
-    mp, x, d = context(), mpf(epsilon), mpf(delta)
-    return float_down(x + mp.log1p(d * mp.exp(-x)) - mp.log1p(-d))
+    x, d = ball(epsilon), ball(delta)
+    return float_down(x + (d * (-x).exp()).log1p() - (-d).log1p())
 
 
 # --------------------------------------------------------------------------------------- zCDP
@@ -168,12 +174,11 @@ def approx_dp_from_zcdp(rho: Real, *, delta: Real) -> float:
         return 0.0
     if delta == 0:
         return math.inf
-    mp = context()
-    tail = -mp.log(mpf(delta))
+    tail = -ball(delta).log()
     # The derivative vanishes where rho b^2 + log(1 + b) = log(1/delta), b = alpha - 1.
     r, t = float(rho), float(tail)
-    b = mpf(_increasing_root(lambda b: r * b * b + math.log1p(b) - t))
-    closed = sum_up([mpf(rho) * (1 + b), (tail - mp.log1p(b)) / b, mp.log(b / (1 + b))])
+    b = ball(_increasing_root(lambda b: r * b * b + math.log1p(b) - t))
+    closed = max(0.0, float_up(ball(rho) * (1 + b) + (tail - b.log1p()) / b - (1 / b).log1p()))
     return closed if delta < GAINS else best_epsilon(rho, delta=delta, closed=closed)
 
 
@@ -215,7 +220,7 @@ def zcdp_from_approx_dp(epsilon: Real, *, delta: Real) -> float:
     share(delta=delta)
     if delta in (0, 1):
         return math.inf if delta else 0.0
-    tail = -float(context().log(mpf(delta)))
+    tail = -float(ball(delta).log())
     # (sqrt(L + e) - sqrt(L))^2 without the cancellation; at epsilon = 0 about delta^2.
     start = max(
         (float(epsilon) / (math.sqrt(tail + float(epsilon)) + math.sqrt(tail))) ** 2, 1e-300
@@ -231,15 +236,15 @@ def zcdp_from_approx_dp(epsilon: Real, *, delta: Real) -> float:
 
 
 def _delta_from_zcdp(rho: Real, epsilon: Real) -> float:
-    mp, r, e = context(), float(rho), float(epsilon)
+    r, e = float(rho), float(epsilon)
     # The derivative vanishes where (2 b + 1) rho - epsilon + log(b / (1 + b)) = 0.
-    b = mpf(_increasing_root(lambda b: (2 * b + 1) * r - e - math.log1p(1 / b)))
-    exponent = b * ((1 + b) * mpf(rho) - mpf(epsilon)) - mp.log1p(b) + b * mp.log(b / (1 + b))
+    b = ball(_increasing_root(lambda b: (2 * b + 1) * r - e - math.log1p(1 / b)))
+    exponent = b * ((1 + b) * ball(rho) - ball(epsilon)) - b.log1p() - b * (1 / b).log1p()
     if exponent >= 0:
         return 1.0
     if exponent < -800:  # below the least positive float
         return _LEAST
-    return min(1.0, float_up(mp.exp(exponent)))
+    return min(1.0, float_up(exponent.exp()))
 
 
 def _increasing_root(value: Callable[[float], float]) -> float:
@@ -287,12 +292,12 @@ def approx_dp_from_gdp(mu: Real, *, delta: Real) -> float:
     if delta == 0:
         return math.inf
     if float(delta) == 0 or mu > 1e154:
-        mp, square = context(), mpf(mu) ** 2
-        return sum_up([square / 2, mp.sqrt(-2 * square * mp.log(mpf(delta)))])
+        square = ball(mu) ** 2
+        return float_up(square / 2 + (-2 * square * ball(delta).log()).sqrt())
     limit = Fraction(delta)
     if _delta_from_gdp(mu, 0.0) <= limit:
         return 0.0
-    rho, tail = float(mu) ** 2 / 2, -float(context().log(mpf(delta)))
+    rho, tail = float(mu) ** 2 / 2, -float(ball(delta).log())
     start = rho + 2 * math.sqrt(rho * tail)
     guess = near(lambda x: _delta_from_gdp(mu, x), target=math.exp(-tail), guess=start)
     return boundary(lambda x: _delta_from_gdp(mu, x) <= limit, guess=guess)[1]
@@ -315,29 +320,24 @@ def gdp_from_approx_dp(epsilon: Real, *, delta: Real) -> float:
     share(delta=delta)
     if delta in (0, 1):
         return math.inf if delta else 0.0
-    tail = -float(context().log(mpf(delta)))
+    tail = -float(ball(delta).log())
     e = float(epsilon)
     start = max(math.sqrt(2) * e / (math.sqrt(tail + e) + math.sqrt(tail)), 1e-300)
     return _largest(lambda mu: _delta_from_gdp(mu, epsilon), delta, start)
 
 
 def _delta_from_gdp(mu: Real, epsilon: Real) -> float:
-    mp, bits = context(), BITS
     ratio = float(epsilon) / float(mu) if mu > 1e-300 else math.inf
     if epsilon > 0 and ratio - float(mu) / 2 > 45:
         return _LEAST  # Phi(-45) < 2^-1074
     if float(mu) / 2 - ratio > 45:
         return 1.0  # both terms lie within 2^-1000 of 1 and of 0
-    while True:
-        with mp.workprec(bits):
-            m, e = mpf(mu), mpf(epsilon)
-            above, below = -e / m + m / 2, e / m + m / 2
-            half = 1 / mp.sqrt(2)
-            first = mp.erfc(-above * half) / 2
-            difference = first - mp.exp(e) * mp.erfc(below * half) / 2
-            # An argument x in error by 2^-bits moves erfc by a relative x^2 2^(1-bits).
-            lost = 2 * max(0, mp.mag(below)) + max(0, mp.mag(e)) + 110
-            if difference > 0 and mp.mag(first) - mp.mag(difference) + lost < bits:
+    bits = BITS
+    while True:  # the difference is far smaller than its terms if epsilon is small
+        with precision(bits):
+            m, e = ball(mu), ball(epsilon)
+            difference = normal_cdf(m / 2 - e / m) - e.exp() * normal_cdf(-e / m - m / 2)
+            if difference.rel_accuracy_bits() > _ENOUGH or bits > _MOST_BITS:
                 return min(1.0, float_up(difference))
         bits *= 2
 
@@ -345,6 +345,6 @@ def _delta_from_gdp(mu: Real, epsilon: Real) -> float:
 def _largest(value: Callable[[float], float], delta: Real, start: float) -> float:
     """The largest float at which an increasing, certified delta does not exceed the limit."""
     limit = Fraction(delta)
-    target = math.exp(float(context().log(mpf(delta))))
+    target = math.exp(float(ball(delta).log()))
     guess = near(value, target=max(target, _LEAST), guess=start)
     return boundary(lambda x: value(x) > limit, guess=guess)[0]

@@ -8,11 +8,10 @@ import math
 import sys
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Any
 
+from unacorda.balls import Ball, ball, float_up
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.conversions.arguments import Real, non_negative, numbers_of, share
-from unacorda.privacy.enclosure import context, float_up, mpf
 
 
 def basic_composition(
@@ -49,7 +48,7 @@ def advanced_composition(epsilons: Iterable[Real], *, delta: Real) -> float:
     sizes = _sizes(epsilons)
     if delta == 1:
         return 0.0
-    return _advanced(sizes, mpf(delta), nothing_left=delta == 0)
+    return _advanced(sizes, ball(delta), nothing_left=delta == 0)
 
 
 def advanced_composition_of_approximate(
@@ -70,7 +69,7 @@ def advanced_composition_of_approximate(
     total = delta_of_independent_failures([*parts, delta])
     if delta == 1:
         return 0.0, 1.0
-    return _advanced(sizes, mpf(delta), nothing_left=delta == 0), total
+    return _advanced(sizes, ball(delta), nothing_left=delta == 0), total
 
 
 def delta_of_independent_failures(deltas: Iterable[Real]) -> float:
@@ -90,20 +89,18 @@ def delta_of_independent_failures(deltas: Iterable[Real]) -> float:
         share(deltas=one)
     if any(one == 1 for one in parts):
         return 1.0
-    mp = context()
-    return min(1.0, float_up(-mp.expm1(mp.fsum(mp.log1p(-mpf(one)) for one in parts))))
+    return min(1.0, float_up(-sum(((-ball(one)).log1p() for one in parts), ball(0)).expm1()))
 
 
-def _advanced(epsilons: Sequence[Real], delta: Any, *, nothing_left: bool) -> float:
+def _advanced(epsilons: Sequence[Real], delta: Ball, *, nothing_left: bool) -> float:
     total = _sum(epsilons)
     plain = float(total) if total <= sys.float_info.max else math.inf
     if plain < total:
         plain = math.nextafter(plain, math.inf)
     if nothing_left:
         return plain
-    mp = context()
-    squares = mp.fsum(mpf(one) ** 2 for one in epsilons)
-    return min(plain, float_up(squares / 2 + mp.sqrt(-2 * squares * mp.log(delta))))
+    squares = sum((ball(one) ** 2 for one in epsilons), ball(0))
+    return min(plain, float_up(squares / 2 + (-2 * squares * delta.log()).sqrt()))
 
 
 def _sum(numbers: Sequence[Real]) -> Fraction:

@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
 
+from unacorda.balls import Ball, ball, erfc, float_down, float_up
 from unacorda.numerics import boundary, near
 from unacorda.privacy.conversions.arguments import Real, cached, non_negative, order, share
-from unacorda.privacy.enclosure import context, float_down, float_up, mpf
 from unacorda.privacy.rounding import root_down
 
 
@@ -28,8 +27,8 @@ def zcdp_from_pure(epsilon: Real) -> float:
     0.462117
     """
     non_negative(epsilon=epsilon)
-    x = mpf(epsilon)
-    return float_up(x * context().tanh(x / 2))
+    x = ball(epsilon)
+    return float_up(x * (x / 2).tanh())
 
 
 @cached
@@ -44,11 +43,11 @@ def pure_from_zcdp(rho: Real) -> float:
     non_negative(rho=rho)
     if rho == 0:
         return 0.0
-    limit, mp = mpf(rho) * (1 - context().ldexp(1, -100)), context()
-    start = max(float(rho), float(mp.sqrt(2 * mpf(rho))))
+    limit = ball(rho)
+    start = max(float(rho), float((2 * ball(rho)).sqrt()))
     if float(rho) > 0:
         start = near(lambda x: x * math.tanh(x / 2), target=float(rho), guess=start)
-    return boundary(lambda x: mpf(x) * mp.tanh(mpf(x) / 2) > limit, guess=start)[0]
+    return boundary(lambda x: not ball(x) * (ball(x) / 2).tanh() <= limit, guess=start)[0]
 
 
 def zcdp_from_bounded_range(epsilon: Real) -> Fraction:
@@ -117,7 +116,7 @@ def gdp_from_zcdp(rho: Real) -> float:
     Source      the inverse of zcdp_from_gdp.
     """
     non_negative(rho=rho)
-    return float_down(context().sqrt(2 * mpf(rho)))
+    return float_down((2 * ball(rho)).sqrt())
 
 
 def renyi_from_zcdp(rho: Real, *, alpha: Real) -> Fraction:
@@ -133,7 +132,7 @@ def renyi_from_zcdp(rho: Real, *, alpha: Real) -> Fraction:
     return Fraction(rho) * Fraction(alpha)
 
 
-_FAR = 1e100
+_FAR = 1e30
 
 
 @cached
@@ -178,7 +177,7 @@ def pure_from_gdp(mu: Real) -> float:
     Source      the inverse of gdp_from_pure.
     """
     non_negative(mu=mu)
-    return float_down(_logit_of_normal(mpf(mu) / 2))
+    return float_down(_logit_of_normal(ball(mu) / 2))
 
 
 @cached
@@ -191,34 +190,21 @@ def bounded_range_from_gdp(mu: Real) -> float:
     Source      the inverse of gdp_from_bounded_range.
     """
     non_negative(mu=mu)
-    return float_down(2 * _logit_of_normal(mpf(mu) / 2))
+    return float_down(2 * _logit_of_normal(ball(mu) / 2))
 
 
-def _logit_of_normal(x: Any) -> Any:
-    """log(Phi(x) / Phi(-x)) for x >= 0, to a relative 2^-200: no term cancels."""
-    mp = context()
+def _logit_of_normal(x: Ball) -> Ball:
+    """log(Phi(x) / Phi(-x)) for x >= 0; no term cancels."""
     if x > _FAR:
         return x * x / 2  # Phi(-x) <= e^{-x^2/2} Phi(x), and all but reaches it
-    scaled = x / mp.sqrt(2)
-    return mp.log1p(2 * mp.erf(scaled) / mp.erfc(scaled))
+    scaled = x / ball(2).sqrt()
+    return (2 * scaled.erf() / erfc(scaled)).log1p()
 
 
 def _twice_quantile_of_logit(logit: Fraction) -> float:
-    """The least float m with log(Phi(m/2) / Phi(-m/2)) >= logit, certified."""
-    if logit == 0:
-        return 0.0
-    mp, target = context(), mpf(logit)
-    # Both starts lie above the root (the inverse is concave; Phi(-x) <= exp(-x^2/2)/2), and the
-    # log odds are convex: Newton descends to the root from there.
-    x = min(target * mp.sqrt(mp.pi / 8), mp.sqrt(2 * target))
-    for _ in range(60 if x < _FAR else 0):
-        odds = _logit_of_normal(x)
-        slope = mp.npdf(x) / (mp.ncdf(x) * mp.ncdf(-x))
-        step = (odds - target) / slope
-        x -= step
-        if abs(step) <= x * mp.ldexp(1, -60):
-            break
-    lowered = 1 - mp.ldexp(1, -100)
-    return boundary(
-        lambda mu: _logit_of_normal(mpf(mu) / 2) * lowered >= target, guess=float(2 * x)
-    )[1]
+    """A float not below 2 Phi^{-1}(e^x / (1 + e^x)), x the logit."""
+    x = ball(logit)
+    if x > _FAR:
+        return float_up(2 * (2 * x).sqrt())  # as Phi(-m) <= e^{-m^2/2} / 2
+    half = (x / 2).tanh().erfinv() if x < 1 else (2 / (1 + x.exp())).erfcinv()
+    return float_up(2 * ball(2).sqrt() * half)

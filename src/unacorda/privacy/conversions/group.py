@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from unacorda.balls import ball, float_down, float_up
 from unacorda.privacy.conversions.arguments import Real, non_negative, order, share, whole
 from unacorda.privacy.conversions.arguments import stretch as check_stretch
-from unacorda.privacy.enclosure import context, float_down, float_up, mpf
 
 
 def pure_of_group(epsilon: Real, *, size: int) -> Fraction:
@@ -41,14 +41,14 @@ def approx_dp_of_group(epsilon: Real, *, delta: Real, size: int) -> tuple[Fracti
     """
     non_negative(epsilon=epsilon)
     share(delta=delta)
-    k, mp = whole(size=size), context()
+    k = whole(size=size)
     together = Fraction(epsilon) * k
     if delta == 0:
         return together, 0.0
     if epsilon == 0:
-        return together, min(1.0, float_up(mpf(delta) * k))
-    grown = mp.expm1(mpf(together)) / mp.expm1(mpf(epsilon))
-    return together, min(1.0, float_up(mpf(delta) * grown))
+        return together, min(1.0, float_up(ball(delta) * k))
+    grown = ball(together).expm1() / ball(epsilon).expm1()
+    return together, min(1.0, float_up(ball(delta) * grown))
 
 
 def zcdp_of_group(rho: Real, *, size: int) -> Fraction:
@@ -72,11 +72,10 @@ def zcdp_of_two_steps(first: Real, *, second: Real) -> float:
     Source      Steinke 2022, arXiv:2210.00597 (the best c in renyi_of_two_steps).
 
     >>> zcdp_of_two_steps(1.0, second=4.0)
-    9.000000000000002
+    9.0
     """
     non_negative(first=first, second=second)
-    mp = context()
-    return float_up((mp.sqrt(mpf(first)) + mp.sqrt(mpf(second))) ** 2)
+    return float_up((ball(first).sqrt() + ball(second).sqrt()) ** 2)
 
 
 def gdp_of_group(mu: Real, *, size: int) -> Fraction:
@@ -161,7 +160,7 @@ def add_remove_from_replace_one(epsilon: Real, *, delta: Real) -> tuple[Fraction
     non_negative(epsilon=epsilon)
     share(delta=delta)
     half = Fraction(epsilon) / 2
-    return half, float_down(mpf(delta) / (1 + context().exp(mpf(half))))
+    return half, float_down(ball(delta) / (1 + ball(half).exp()))
 
 
 def zero_out_from_replace_one(epsilon: Real, *, delta: Real) -> tuple[Fraction, Fraction]:

@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
 
+from unacorda.balls import Ball, ball, float_down, float_up
 from unacorda.numerics import bisect, boundary, near
 from unacorda.privacy.conversions.arguments import Real, cached, non_negative, order, share
-from unacorda.privacy.enclosure import context, float_down, float_up, mpf, sum_up
 
 # From one Renyi divergence to (epsilon, delta): the optimal conversion, and a quick closed one.
 #
@@ -94,15 +93,13 @@ def renyi_from_approx_dp(epsilon: Real, *, delta: Real, alpha: Real) -> float:
     order(alpha)
     if delta in (0, 1):
         return math.inf if delta else 0.0
-    mp, part, a = context(), Fraction(delta), Fraction(alpha)
+    part, a = Fraction(delta), Fraction(alpha)
     if float(part) == 0:
-        terms = [mpf(epsilon), *(-term for term in _closed_terms(part, a))]
-        return _sum_down(terms)
+        return float_down(ball(epsilon) - _closed_rise(part, a))
     least = _least(Fraction(epsilon), part, a)
     if least is None:
         return 0.0
-    terms = [mpf(Fraction(epsilon)), mp.log(least) / mpf(a - 1)]
-    return _sum_down(terms)
+    return float_down(ball(epsilon) + least.log() / ball(a - 1))
 
 
 @cached
@@ -121,7 +118,7 @@ def approx_dp_from_renyi_closed(epsilon: Real, *, alpha: Real, delta: Real) -> f
         return 0.0
     if delta == 0:
         return math.inf
-    return sum_up([mpf(epsilon), *_closed_terms(delta, Fraction(alpha))])
+    return max(0.0, float_up(ball(epsilon) + _closed_rise(delta, Fraction(alpha))))
 
 
 @cached
@@ -137,21 +134,15 @@ def approx_dp_delta_from_renyi_closed(renyi_epsilon: Real, *, alpha: Real, epsil
     order(alpha)
     if renyi_epsilon == 0:
         return 0.0
-    mp, a, b = context(), mpf(alpha), mpf(Fraction(alpha) - 1)
-    gap = mpf(Fraction(renyi_epsilon) - Fraction(epsilon))
-    return min(1.0, float_up(mp.exp(b * gap - mp.log(a) + b * mp.log(b / a))))
+    a, b = ball(alpha), ball(Fraction(alpha) - 1)
+    gap = ball(Fraction(renyi_epsilon) - Fraction(epsilon))
+    return min(1.0, float_up((b * gap - a.log() - b * (1 / b).log1p()).exp()))
 
 
-def _closed_terms(delta: Real, alpha: Fraction) -> list[Any]:
+def _closed_rise(delta: Real, alpha: Fraction) -> Ball:
     """What the closed form adds to the divergence."""
-    mp, a, b = context(), mpf(alpha), mpf(alpha - 1)
-    return [-mp.log(a) / b, -mp.log(mpf(delta)) / b, mp.log(b / a)]
-
-
-def _sum_down(terms: list[Any]) -> float:
-    """A float that is 0 or not above the sum, whatever cancels."""
-    mp = context()
-    return float_down(mp.fsum(terms) - mp.ldexp(mp.fsum(terms, absolute=True), -160))
+    a, b = ball(alpha), ball(alpha - 1)
+    return -(1 / b).log1p() - (a * ball(delta)).log() / b
 
 
 def _slope_sign(x: float, log_delta: float, log_bound: float, alpha: float) -> float:
@@ -206,32 +197,30 @@ def log_least(epsilon: float, log_delta: float, alpha: float) -> float:
 
 def _keeps(epsilon: Real, spent: Fraction, delta: Fraction, alpha: Fraction) -> bool:
     """Whether every pair within `spent` is (epsilon, delta) apart: proved, or False."""
-    mp = context()
     least = _least(Fraction(epsilon), delta, alpha)
-    log_needed = mpf(alpha - 1) * mpf(spent - Fraction(epsilon))
-    return least is not None and bool(least >= mp.exp(log_needed) * (1 + mp.ldexp(1, -160)))
+    log_needed = ball(alpha - 1) * ball(spent - Fraction(epsilon))
+    return least is not None and bool(least >= log_needed.exp())
 
 
-def _least(epsilon: Fraction, delta: Fraction, alpha: Fraction) -> Any | None:
+def _least(epsilon: Fraction, delta: Fraction, alpha: Fraction) -> Ball | None:
     """Not above the least value of g, by two tangents; None where they could not be placed."""
-    mp = context()
-    a, b, d, bound = mpf(alpha), mpf(alpha - 1), mpf(delta), mp.exp(mpf(epsilon))
-    top = mpf(1 - delta)
+    a, b, d, bound = ball(alpha), ball(alpha - 1), ball(delta), ball(epsilon).exp()
+    top = ball(1 - delta)
 
-    def tangent(x: Any) -> tuple[Any, Any]:
+    def tangent(x: Ball) -> tuple[Ball, Ball]:
         u, v = 1 + d / x, (top - x) / (bound - x)
-        high, low = u**b, v**b if v > 0 else mp.mpf(0)
+        high, low = u**b, v**b if v > 0 else ball(0)
         value = x * u * high + (bound - x) * v * low
         return value, high * (a - b * u) - low * (a - b * v)
 
     if alpha * delta >= 1:  # g falls to its end
         return tangent(top)[0]
-    guess = mp.mpf(_place(float(epsilon), math.log(delta), float(alpha)))
+    guess = ball(_place(float(epsilon), math.log(delta), float(alpha)))
     for width in (1e-9, 1e-6, 1e-3, 0.3):
-        left, right = guess * (1 - mp.mpf(width)), guess * (1 + mp.mpf(width))
+        left, right = guess * (1 - width), guess * (1 + width)
         if not 0 < left < top:
-            left = top * (1 - mp.mpf(width))
-        right = min(right, top)
+            left = top * (1 - width)
+        right = min(top, right)
         (low, fall), (high, rise) = tangent(left), tangent(right)
         if fall <= 0 <= rise and fall < rise:
             meeting = (high - low + fall * left - rise * right) / (fall - rise)
@@ -258,9 +247,9 @@ def renyi_from_pure(epsilon: Real, *, alpha: Real) -> float:
 
 
 def _renyi_from_pure(epsilon: Real, alpha: Real) -> float:
-    mp, x, b = context(), mpf(epsilon), mpf(Fraction(alpha) - 1)
-    tail, head = mp.log1p(mp.exp(-(1 + 2 * b) * x)), mp.log1p(mp.exp(-x))
-    return min(sum_up([x, tail / b, -head / b]), float_up(x))
+    x, b = ball(epsilon), ball(Fraction(alpha) - 1)
+    tail, head = (-(1 + 2 * b) * x).exp().log1p(), (-x).exp().log1p()
+    return min(max(0.0, float_up(x + (tail - head) / b)), float_up(x))
 
 
 @cached
@@ -275,9 +264,9 @@ def renyi_from_laplace(epsilon: Real, *, alpha: Real) -> float:
     """
     non_negative(epsilon=epsilon)
     order(alpha)
-    mp, x, b = context(), mpf(epsilon), mpf(Fraction(alpha) - 1)
-    tail = mp.expm1(-(1 + 2 * b) * x) * b / (1 + 2 * b)
-    return min(sum_up([x, mp.log1p(tail) / b]), float_up(x))
+    x, b = ball(epsilon), ball(Fraction(alpha) - 1)
+    tail = (-(1 + 2 * b) * x).expm1() * b / (1 + 2 * b)
+    return min(max(0.0, float_up(x + tail.log1p() / b)), float_up(x))
 
 
 @cached
@@ -294,7 +283,7 @@ def pure_from_renyi(epsilon: Real, *, alpha: Real) -> float:
     if epsilon == 0:
         return 0.0
     limit = Fraction(epsilon)
-    start = max(float(epsilon), float(context().sqrt(2 * mpf(epsilon) / mpf(alpha))))
+    start = max(float(epsilon), float((2 * ball(epsilon) / ball(alpha)).sqrt()))
     if float(epsilon) > 0:
         start = near(lambda x: _renyi_from_pure(x, alpha), target=float(epsilon), guess=start)
     return boundary(lambda x: _renyi_from_pure(x, alpha) > limit, guess=start)[0]
