@@ -28,10 +28,10 @@ def step_of(model: Any, x: Any, y: Any, kind: str) -> Callable[[], None]:
 
         return plain
     clipped = ClippedSums(model, bound=1.0, arithmetic=kind, units=len(x))  # type: ignore[arg-type]
-    held = clipped.no_sums()
+    memory = clipped.no_sums()
 
     def ours() -> None:  # as a training does, in the memory of the last step's sums
-        clipped.sums(losses(model(x), y), into=clipped.no_sums(held))
+        clipped.sums(losses(model(x), y), memory=memory)
 
     return ours
 

@@ -31,7 +31,12 @@ def require(package: str, *, extra: str) -> Any:
 
 
 class _Later:
-    """A module that is imported when something of it is first asked for."""
+    """A module that is imported when something of it is first asked for.
+
+    From then on its names are found as those of the module itself, also where these change.
+    """
+
+    __slots__ = "__dict__", "_module", "_name"
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -42,7 +47,8 @@ class _Later:
             raise AttributeError(name)
         if self._module is None:
             self._module = importlib.import_module(self._name)
-        return getattr(self._module, name)  # what stands there now: a test may have changed it
+            self.__dict__ = self._module.__dict__
+        return getattr(self._module, name)
 
 
 def later(package: str) -> Any:

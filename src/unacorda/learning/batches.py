@@ -27,14 +27,14 @@ _SPARE_ROOM = 3, 2  # chunks have room for half as many units again as come on a
 class LogicalBatch:
     """The batch of a step: its number, the chunks of its units, and their sums so far.
 
-    chunks: each with its number among those of all ranks; sums: of the chunks so far; pending: the
-    weights of the rows that were given and not yet summed; place: chunks given; states: of
-    PyTorch's random numbers before the chunk that is pending.
+    chunks: each with its number among those of all ranks; sums: of the chunks so far, None before
+    the first; pending: the weights of the rows that were given and not yet summed; place: chunks
+    given; states: of PyTorch's random numbers before the chunk that is pending.
     """
 
     number: int
     chunks: list[tuple[int, NDArray[np.int64]]]
-    sums: dict[str, Any]
+    sums: dict[str, Any] | None = None
     pending: Any = None
     place: int = 0
     states: list[tuple[Any, Any]] = field(default_factory=list)

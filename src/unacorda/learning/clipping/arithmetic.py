@@ -16,14 +16,14 @@ __all__ = ["Arithmetic", "block_of", "check_size", "rounding_of"]
 
 _LARGEST: Final = 1 << 31
 
-_FREE: Final = 4090
-"""The units of a block, and one, times those of a batch, and one, which `ROUNDING` has room for."""
+_FREE: Final = 7084
+"""The units of a block, and 4, times those of a batch, and one, which `ROUNDING` has room for."""
 
-_PRICED: Final = 257 * 513
-"""The same where float32 was asked for, and is paid for."""
-
-_BLOCK: Final = 256
+_BLOCK: Final = 512
 """The most units whose sum is computed in float32."""
+
+_PRICED: Final = (_BLOCK + 4) * (_BLOCK + 1)
+"""As `_FREE`, where float32 was asked for, and is paid for."""
 
 Arithmetic: TypeAlias = Literal["float64", "float32"]
 
@@ -45,11 +45,11 @@ def block_of(arithmetic: Arithmetic, units: int) -> int:
     """The number of units whose sum is computed in float32 before it is added in float64.
 
     For n units of norm at most the bound, in blocks of b, two of which may be added, the sums of
-    both neighbors have an error of at most (b + 1) n 2^-24. Source: docs/proofs/training.md,
-    section 3.
+    both neighbors have an error of at most (b + 4) n / sqrt(3) 2^-24. Source:
+    docs/proofs/training.md, section 3.
     """
     room = _FREE if arithmetic == "float64" else _PRICED
-    return max(min(room // (units + 1) - 1, units, _BLOCK), 1)
+    return max(min(room // (units + 1) - 4, units, _BLOCK), 1)
 
 
 def rounding_of(arithmetic: Arithmetic, units: int | None) -> float:
@@ -63,6 +63,6 @@ def rounding_of(arithmetic: Arithmetic, units: int | None) -> float:
         raise InvalidParameter("arithmetic", arithmetic, expected='"float64" or "float32"')
     if units is None:
         raise InvalidParameter("units", units, expected="the largest batch size, with float32")
-    many = checks.positive_integer(units=units) + 1
-    terms = min(min(_BLOCK + 1, many) * many, _PRICED)
+    most = checks.positive_integer(units=units)
+    terms = min((most + 4) * (most + 1), _PRICED) / math.sqrt(3)
     return ROUNDING + 1.001 * 2 * terms * 2.0**-24

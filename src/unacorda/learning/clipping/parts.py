@@ -10,6 +10,7 @@ arXiv:2110.05679 (several).
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -65,9 +66,15 @@ class UnitWeights:
         self.values = values.double()
         self._last: tuple[Tensor, Tensor] | None = None
 
-    def scaled(self, gradients: Tensor) -> Tensor:
-        """Gradients (units, outputs) times the weights, which are known until the next ones."""
-        found = gradients * self.values.to(gradients)[:, None]
+    def scaled(self, gradients: Tensor, *, wide: bool) -> Tensor:
+        """Gradients (units, outputs) times the weights, which are known until the next ones.
+
+        wide: in float64, unless there are many.
+        """
+        if wide and gradients.numel() <= PIECE:
+            found = gradients.double().mul_(self.values[:, None])
+        else:
+            found = gradients * self.values.to(gradients)[:, None]
         self._last = gradients, found  # both stay: so does the place in memory
         return found
 
@@ -96,11 +103,14 @@ class GradientPart(ABC):
         """The gradients of the examples at these places."""
 
     @abstractmethod
-    def add_to(self, total: Tensor, weights: UnitWeights, *, block: int) -> None:
+    def add_to(
+        self, total: Tensor, weights: UnitWeights, *, block: int, fresh: bool = False
+    ) -> None:
         """Add the sum of gradients times weights to a total in float64.
 
         block: of how many units sums may be computed in float32, where each is one term; 0 where
-        terms may be longer than what all parts of a gradient add up to.
+        terms may be longer than what all parts of a gradient add up to. fresh: the total is memory
+        that holds nothing yet.
         """
 
     @property
@@ -145,13 +155,15 @@ class GradientRows(GradientPart):
         """The gradients of the examples at these places."""
         return GradientRows([self.rows()[examples]])
 
-    def add_to(self, total: Tensor, weights: UnitWeights, *, block: int) -> None:
+    def add_to(
+        self, total: Tensor, weights: UnitWeights, *, block: int, fresh: bool = False
+    ) -> None:
         """Add the sum of gradients times weights."""
-        total, own = total.view(-1), weights.values
+        total, own = (total.zero_() if fresh else total).view(-1), weights.values
         pieces = [_flat(piece) for piece in self.pieces]
         known = weights.known(pieces[0]) if block and len(pieces) == 1 else None
         if known is not None:
-            total += known.sum(0, dtype=torch.float64)
+            total += known.sum(0, dtype=None if len(known) <= block else torch.float64)
             return
         sizes = [len(piece) for piece in pieces]
         if len(own) > block or len(pieces) == 1:
@@ -190,17 +202,19 @@ class GradientProducts(GradientPart):
         """Tokens, pixels, uses."""
         return int(self.left.shape[1])
 
-    def add_to(self, total: Tensor, weights: UnitWeights, *, block: int) -> None:
+    def add_to(
+        self, total: Tensor, weights: UnitWeights, *, block: int, fresh: bool = False
+    ) -> None:
         """Add the sum of gradients times weights, by products of matrices."""
         left, right, scale = self.left.flatten(0, 1), self.right.flatten(0, 1), None
         if self.places == 1 and block:
-            left = weights.scaled(left)
+            left = weights.scaled(left, wide=not _blocks_pay(block, self.shape))
         else:  # places may cancel, and be longer than their sum
             block, scale = 0, weights.values[:, None].expand(-1, self.places).reshape(-1, 1)
         total = total.view(left.shape[1], right.shape[1])
         if left.shape[1] > right.shape[1]:
             left, right, total = right, left, total.T
-        _add_product(total, left, right, scale, block=block)
+        _add_product(total, left, right, scale, block=block, fresh=fresh)
 
     def settled(self) -> GradientPart:
         """The same as rows, where these need no more memory than the factors."""
@@ -253,15 +267,25 @@ class GradientLookups(GradientPart):
         """Tokens."""
         return int(self.right.shape[1])
 
-    def add_to(self, total: Tensor, weights: UnitWeights, *, block: int) -> None:
+    def add_to(
+        self, total: Tensor, weights: UnitWeights, *, block: int, fresh: bool = False
+    ) -> None:
         """Add the sum of gradients times weights, in float64 always."""
         del block
+        if fresh:
+            total.zero_()
         scaled = (self.right.double() * weights.values[:, None, None]).flatten(0, 1)
         total.index_add_(0, self.index.flatten(), scaled)
 
 
 def _add_product(
-    total: Tensor, left: Tensor, right: Tensor, scale: Tensor | None, *, block: int
+    total: Tensor,
+    left: Tensor,
+    right: Tensor,
+    scale: Tensor | None,
+    *,
+    block: int,
+    fresh: bool = False,
 ) -> None:
     """Add (left scale)^T right; sums over blocks of rows are in float32, where that is faster.
 
@@ -269,20 +293,26 @@ def _add_product(
     conversion and twice the product, in float32 each block the conversion of its sum.
     """
     outputs, inputs = left.shape[1], right.shape[1]
-    if block * (1 / outputs + 1 / inputs + 1 / 40) < 3:
+    if not _blocks_pay(block, total.shape):
         # Few numbers stay near the processor; to large totals as many are added as half their size.
         rows = max(PIECE, outputs * inputs) // (2 * (outputs + inputs))
-        size = _even(left.shape[0], max(min(rows, _NEAR), 1))
+        many = max(round(left.shape[0] / max(min(rows, _NEAR), 1)), 1)
+        size = max(-(-left.shape[0] // many), 1)
         room = right.new_empty(size, inputs, dtype=torch.float64)
         for start in range(0, left.shape[0], size):
-            one, other = (side[start : start + size] for side in (left, right))
-            one = one.double() if scale is None else one * scale[start : start + size]
-            total.addmm_(one.T, room[: len(other)].copy_(other))
+            here = slice(start, start + size)
+            one = left[here].double() if scale is None else left[here] * scale[here]
+            total.addmm_(one.T, room[: len(one)].copy_(right[here]), beta=0 if fresh else 1)
+            fresh = False
+        if fresh:  # no rows
+            total.zero_()
         return
     left = left.to(right)
     if left.shape[0] <= block:
-        total.add_(left.T @ right)
+        total.copy_(left.T @ right) if fresh else total.add_(left.T @ right)
         return
+    if fresh:
+        total.zero_()
     block = _even(left.shape[0], block)
     size = block * max(PIECE // (outputs * inputs), 2)  # of several blocks, two if they are large
     for one, other in zip(left.split(size), right.split(size), strict=True):
@@ -296,6 +326,12 @@ def _add_product(
                 total += sums[0].add_(sums[1]) if whole > block else sums[0]
         if whole < one.shape[0]:
             total += one[whole:].T @ other[whole:]
+
+
+def _blocks_pay(block: int, shape: Sequence[int]) -> bool:
+    """Whether sums of so many rows in float32 are faster than those in float64."""
+    outputs, inputs = shape[0], math.prod(shape[1:])
+    return block * (1 / outputs + 1 / inputs + 1 / 40) >= 3
 
 
 def _place_of(values: Tensor) -> Any:
@@ -410,8 +446,8 @@ def _norms(flat: Tensor) -> Tensor:
 
 def _squared(norms: Tensor, numbers: int) -> Tensor:
     """Their squares in float64, with what may have underflowed in each of so many numbers."""
-    norms = norms.double()
-    return norms * norms + numbers * _TINY
+    found: Tensor = norms.double().square_().add_(numbers * _TINY)
+    return found
 
 
 def _spreads(part: Any) -> Tensor:

@@ -28,29 +28,31 @@ _FULL: Final = frozenset({"ieee", "highest", "none"})
 
 def full_precision(of: Tensor) -> AbstractContextManager[Any]:
     """No gradients, no autocast, and products of float32 in float32, on the device of a tensor."""
-    backends = torch.backends.cuda, torch.backends.mkldnn
-    products: list[Any] = [getattr(backend, "matmul", None) for backend in backends]
-    if all(hasattr(one, "fp32_precision") for one in products):  # from PyTorch 2.9 on
-        full, held = "ieee", [(one, one.fp32_precision) for one in products]
-        choices = [(partial(setattr, one, "fp32_precision"), before) for one, before in held]
-    else:
-        full, before = "highest", torch.get_float32_matmul_precision()
-        choices = [(torch.set_float32_matmul_precision, before)]
-    changed = [(choose, before) for choose, before in choices if before not in _FULL]
-    if changed or torch.is_autocast_enabled(of.device.type):
-        return _changed(changed, full, of.device.type)
-    found: AbstractContextManager[Any] = torch.no_grad()
-    return found
+    try:  # from PyTorch 2.9 on
+        cuda, cpu = torch.backends.cuda.matmul, torch.backends.mkldnn.matmul
+        held: tuple[str, ...] = cuda.fp32_precision, cpu.fp32_precision
+    except AttributeError:
+        held = (torch.get_float32_matmul_precision(),)
+    if _FULL.issuperset(held) and not torch.is_autocast_enabled(of.device.type):
+        found: AbstractContextManager[Any] = torch.no_grad()
+        return found
+    return _changed(held, of.device.type)
 
 
 @contextmanager
-def _changed(choices: Sequence[tuple[Any, str]], full: str, device: str) -> Iterator[None]:
-    """Other precisions for a while, and no autocast."""
+def _changed(held: Sequence[str], device: str) -> Iterator[None]:
+    """Full precision in place of what is held, for a while, and no autocast."""
+    if len(held) == 1:
+        full, choices = "highest", [torch.set_float32_matmul_precision]
+    else:
+        products = torch.backends.cuda.matmul, torch.backends.mkldnn.matmul
+        full, choices = "ieee", [partial(setattr, one, "fp32_precision") for one in products]
+    changed = [pair for pair in zip(choices, held, strict=True) if pair[1] not in _FULL]
     try:
-        for choose, _ in choices:
+        for choose, _ in changed:
             choose(full)
         with torch.no_grad(), torch.autocast(device, enabled=False):
             yield
     finally:
-        for choose, before in choices:
+        for choose, before in changed:
             choose(before)

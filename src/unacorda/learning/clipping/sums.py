@@ -71,7 +71,7 @@ class ClippedSums:
     bound
         A number, the norm at which the gradient of a unit is clipped, or a `ClippingBound`.
     arithmetic
-        "float64", or "float32", in which sums of up to 256 units are computed in float32 if a unit
+        "float64", or "float32", in which sums of up to 512 units are computed in float32 if a unit
         is one term of them. That is faster, and a unit's rounding may change the sum by more. By
         default only so few units are summed in float32 that it makes no difference.
     units
@@ -162,6 +162,7 @@ class ClippedSums:
         *,
         rows_per_unit: int = 1,
         into: dict[str, Tensor] | None = None,
+        memory: dict[str, Tensor] | None = None,
     ) -> dict[str, Tensor]:
         """Sum up the clipped gradients of a batch, by parameter, in float64.
 
@@ -178,7 +179,9 @@ class ClippedSums:
             The number of consecutive examples of one unit, whose sum of gradients by weights is
             clipped.
         into
-            Sums of other batches, from `no_sums`, which these are added to.
+            Sums of other batches, which these are added to.
+        memory
+            Without `into`, other sums that are not needed any more, whose memory is used.
 
         Returns
         -------
@@ -197,7 +200,8 @@ class ClippedSums:
             raise InvalidParameter("losses", tuple(losses.shape), expected=expected)
         units = len(losses) // rows_per_unit
         check_size(parts, units)
-        found = self.no_sums() if into is None else into
+        found = self._rooms(memory or {}) if into is None else into
+        fresh = set(found) if into is None else set()
         for name in parts.keys() - found.keys():  # trained since
             found[name] = torch.zeros_like(self.trained[name], dtype=torch.float64)
         block = block_of(self._arithmetic, units)
@@ -214,7 +218,11 @@ class ClippedSums:
                 size = block if len(parts[name]) == 1 else 0  # several may be longer than their sum
                 for part in parts[name]:
                     counts = part if every else part.only(some)
-                    counts.add_to(found[name], own[id(weight)], block=size)
+                    new = name in fresh
+                    counts.add_to(found[name], own[id(weight)], block=size, fresh=new)
+                    fresh.discard(name)
+            for name in fresh:
+                found[name].zero_()
             if self.bound.follows or self.shown is not None:
                 there = losses.new_ones(len(losses)) if weights is None else weights.to(losses)
                 there = there.detach().unflatten(0, (-1, rows_per_unit))
@@ -227,27 +235,24 @@ class ClippedSums:
                 found[LOSS] += self.shown.summed(each, there, norm=norm)
         return found
 
-    def no_sums(self, memory: dict[str, Tensor] | None = None) -> dict[str, Tensor]:
+    def no_sums(self) -> dict[str, Tensor]:
         """Return the sums over no unit.
-
-        Parameters
-        ----------
-        memory
-            Other sums that are not needed any more, whose memory is used.
 
         Returns
         -------
         dict
             Zeros by parameter, in float64.
         """
-        held, found = memory or {}, {}
+        return {name: room.zero_() for name, room in self._rooms({}).items()}
+
+    def _rooms(self, memory: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Memory for sums, where it fits that of others."""
+        found: dict[str, Tensor] = {}
         for name, parameter in self.trained.items():
-            fits = name in held and held[name].shape == parameter.shape
-            found[name] = (
-                held[name].zero_()
-                if fits and held[name].device == parameter.device
-                else torch.zeros_like(parameter, dtype=torch.float64)
-            )
+            room = memory.get(name)
+            if room is None or (room.shape, room.device) != (parameter.shape, parameter.device):
+                room = torch.empty_like(parameter, dtype=torch.float64)
+            found[name] = room
         if self.bound.follows:
             found[COUNT] = torch.zeros((), dtype=torch.float64)
         if self.shown is not None:
@@ -413,16 +418,20 @@ class ClippedSums:
 
         def apply(use: _Use, gradient: Any) -> None:
             if gradient is not None:
-                with full_precision(losses):
-                    for parameter, part in _applied(use, gradient, len(losses)):
-                        add(parameter, part)
+                for parameter, part in _applied(use, gradient, len(losses)):
+                    add(parameter, part)
 
-        # The pass goes through nodes on the way to others, where parts are made at once and their
-        # factors let go; it ends at the other edges, whose gradients it gives.
+        def apply_at_once(use: _Use, gradient: Any) -> None:
+            with full_precision(losses):
+                apply(use, gradient)
+
+        # Of several places parts are made at once, on the way to other nodes, and their factors let
+        # go; the pass gives the gradients at the other edges.
         ends = []
         for use in uses:
-            if use.edge.node in inner:
-                use.edge.node.register_prehook(_Once(partial(apply, use), use.edge.output_nr))
+            if len(use.shape) > 2 and use.edge.node in inner:
+                hook = _Once(partial(apply_at_once, use), use.edge.output_nr)
+                use.edge.node.register_prehook(hook)
             else:
                 ends.append(use)
         uses.clear()
@@ -434,8 +443,9 @@ class ClippedSums:
             if gradient is not None:
                 wide = torch.promote_types(gradient.dtype, torch.float32)
                 add(parameter, GradientRows([gradient.to(wide)]))
-        while ends:
-            apply(ends.pop(), gradients.pop())
+        with full_precision(losses):
+            while ends:
+                apply(ends.pop(), gradients.pop())
         return {name: merged(found[name]) for name in names.values() if name in found}
 
 
