@@ -82,21 +82,32 @@ def facts(pairs: Iterable[tuple[str, object]]) -> str:
     >>> facts([("left", "epsilon 1")])
     '<table><tr><th scope="row">left</th><td>epsilon 1</td></tr></table>'
     """
-    lines = (
-        f'<tr><th scope="row">{text(name)}</th><td>{text(value)}</td></tr>' for name, value in pairs
-    )
-    return f"<table>{''.join(lines)}</table>"
+    return f"<table>{_lines(pairs, named=True)}</table>"
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Write a table with a line of heads.
+def section(title: str, *parts: str) -> str:
+    """Write a part of a page. title, parts: HTML."""
+    return f"<section><h2>{title}</h2>{''.join(parts)}</section>"
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, named: bool = False) -> str:
+    """Write a table with a line of heads. named: whether a row begins with its name.
 
     >>> table(["n"], [["1 < 2"]])
     '<table><thead><tr><th>n</th></tr></thead><tbody><tr><td>1 &lt; 2</td></tr></tbody></table>'
     """
     head = "".join(f"<th>{text(one)}</th>" for one in heads)
-    body = "".join(f"<tr>{''.join(f'<td>{text(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    body = _lines(rows, named=named)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _lines(rows: Iterable[Sequence[object]], *, named: bool) -> str:
+    forms = ('<th scope="row">{}</th>' if named else "<td>{}</td>", "<td>{}</td>")
+    cells = (
+        "".join(forms[place > 0].format(text(cell)) for place, cell in enumerate(row))
+        for row in rows
+    )
+    return "".join(f"<tr>{line}</tr>" for line in cells)
 
 
 def aligned(rows: Iterable[Sequence[str]], *, left: int = 0) -> list[str]:

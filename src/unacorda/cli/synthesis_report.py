@@ -21,7 +21,6 @@ from unacorda.privacy.events.promises import Pure
 from unacorda.synthesis.domain import BinnedColumn, CategoryColumn
 
 if TYPE_CHECKING:
-    from unacorda.synthesis.measured_errors import TableError
     from unacorda.synthesis.release import SyntheticTable
 
 _MOST_CELLS: Final = 30
@@ -35,13 +34,11 @@ h1 { font-size: 1.6rem; margin: 0 0 .4rem; } h2 { font-size: 1.25rem; margin: 0 
 h3 { font-size: 1rem; margin: 1rem 0 .2rem; overflow-wrap: anywhere; }
 p, ul { margin: .3rem 0 .6rem; } .wide { overflow-x: auto; } th { overflow-wrap: break-word; }
 td, th { vertical-align: top; padding: .15rem 1.2rem .15rem 0; }
-.numbers td { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
-.numbers thead th + th { text-align: right; } .numbers td:has(.bar) { text-align: left; }
+.wide td { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
+.wide thead th + th { text-align: right; }
 .columns { display: grid; gap: 0 2rem; align-items: start;
   grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr)); }
-@media (max-width: 40rem) { .numbers td:has(.bar) { display: none; }
-  td, th { padding-right: .7rem; } }
-.bar { display: inline-block; height: .7rem; background: var(--bar); vertical-align: baseline; }
+@media (max-width: 40rem) { td, th { padding-right: .7rem; } }
 img { display: block; max-width: 100%; height: auto; background: #ffffff; border-radius: 4px; }
 summary { cursor: pointer; color: var(--soft); }
 """
@@ -98,40 +95,32 @@ def report_page(synthetic: SyntheticTable, facts: Sequence[tuple[str, str]]) -> 
         _measurements(synthetic),
     ]
     limits = "".join(f"<li>{html.escape(text)}</li>" for text in _NOT.strip().split("\n\n"))
-    parts.append(_section("What the rows are not", f"<ul>{limits}</ul>"))
+    parts.append(display.section("What the rows are not", f"<ul>{limits}</ul>"))
     return display.page("Synthetic rows", parts, style=_STYLE)
 
 
 def _errors(synthetic: SyntheticTable) -> str:
     errors = synthetic.errors
     if errors is None:
-        return _section("Errors", "<p>No share of the budget measured them.</p>")
+        return display.section("Errors", "<p>No share of the budget measured them.</p>")
     said = (
         "The error of a table of counts is the share of rows that lie in another cell: half the "
         "sum of the differences of all cells, over the number of rows. It was measured on the "
         f"finished rows, with noise; each interval holds with {errors.confidence:.0%} probability."
     )
     worst = sorted(errors.tables, key=lambda one: (-one.error, one.columns))
+    tables = [("mean of all", errors.mean), *((" × ".join(one.columns), one) for one in worst)]
     lines = [
-        _error_line(" × ".join(one.columns), one, top=worst[0].upper)
-        for one in worst[:_MOST_TABLES]
+        (name, one.percents[0], " to ".join(one.percents[1:]))
+        for name, one in tables[: 1 + _MOST_TABLES]
     ]
-    first = [_error_line("mean of all", errors.mean, top=worst[0].upper), *lines[:_WORST]]
-    heads = ("table", "error", "95% interval", "")
-    table, folded = _numbers(heads, first), lines[_WORST:]
+    heads = ("table", "error", f"{errors.confidence:.0%} interval")
+    table, folded = _numbers(heads, lines[: 1 + _WORST]), lines[1 + _WORST :]
     if folded:
-        said_more = f"{len(folded):,} tables with smaller errors"
-        table += f"<details><summary>{said_more}</summary>{_numbers(heads, folded)}</details>"
+        table += _folded(f"{len(folded):,} tables with smaller errors", _numbers(heads, folded))
     more = len(worst) - _MOST_TABLES
     rest = f"<p>{more:,} more with still smaller errors are left out.</p>" if more > 0 else ""
-    return _section("Errors", f'<p class="soft">{said}</p>{table}{rest}')
-
-
-def _error_line(name: str, error: TableError, *, top: float) -> tuple[str, ...]:
-    width = 8 * max(error.error, 0.0) / top if top > 0 else 0.0
-    bar = f'<span class="bar" style="width:{min(width, 8):.2f}rem"></span>'
-    value, lower, upper = (text.replace("-", "\N{MINUS SIGN}") for text in error.percents)
-    return html.escape(name), value, f"{lower} to {upper}", bar
+    return display.section("Errors", f'<p class="soft">{said}</p>', table, rest)
 
 
 def _pictures(synthetic: SyntheticTable) -> str:
@@ -147,7 +136,7 @@ def _pictures(synthetic: SyntheticTable) -> str:
         head = f"<h3>{html.escape(column.name)}</h3>{_mean(synthetic, place)}{merged}"
         counts = zip(found.measured, found.half, found.drawn, strict=True)
         lines = [
-            (html.escape(label), f"{_count(noisy)} ± {_count(half)}", _count(drawn))
+            (label, f"{_count(noisy)} ± {_count(half)}", _count(drawn))
             for label, (noisy, half, drawn) in zip(found.labels, counts, strict=True)
         ]
         table = _numbers(("cell", _MEASURED, _DRAWN), lines)
@@ -157,11 +146,11 @@ def _pictures(synthetic: SyntheticTable) -> str:
             missing = True
             shown = table
         else:
-            shown = f"{picture}<details><summary>Numbers</summary>{table}</details>"
+            shown = picture + _folded("Numbers", table)
         cards.append(f"<div>{head}{shown}</div>")
     note = f"<p>{_NO_PICTURES}</p>" if missing else ""
-    page = f'<p class="soft">{said}</p>{note}<div class="columns">{"".join(cards)}</div>'
-    return _section("Columns", page)
+    grid = f'<div class="columns">{"".join(cards)}</div>'
+    return display.section("Columns", f'<p class="soft">{said}</p>', note, grid)
 
 
 def _mean(synthetic: SyntheticTable, place: int) -> str:
@@ -170,10 +159,7 @@ def _mean(synthetic: SyntheticTable, place: int) -> str:
     if not isinstance(column, BinnedColumn) or column.dates:
         return ""
     mean = synthetic.measured.mean(column.name)
-    low, high, value = (
-        display.number(one).replace("-", "\N{MINUS SIGN}")
-        for one in (mean.lower, mean.upper, mean.value)
-    )
+    low, high, value = map(display.number, (mean.lower, mean.upper, mean.value))
     said = f"Mean {low} to {high}, with noise and the width of cells counted"
     middle = "" if math.isnan(mean.value) else f"; {value} from the middles of cells"
     return f'<p class="soft">{said}{middle}.</p>'
@@ -220,7 +206,7 @@ def _label(column: CategoryColumn | BinnedColumn, group: Sequence[int]) -> str:
 
     >>> age = BinnedColumn(name="age", edges=(-5, 18, 19, 65), whole=True)
     >>> [_label(age, group) for group in ([0], [1], [1, 2])]
-    ['−5 to 17', '18', '18 to 65']
+    ['-5 to 17', '18', '18 to 65']
     """
     labels = column.labels
     first, last = labels[group[0]], labels[group[-1]]
@@ -231,15 +217,11 @@ def _label(column: CategoryColumn | BinnedColumn, group: Sequence[int]) -> str:
     if column.whole:
         lowest, highest = column.ends
         low, high = (
-            dt.date.fromordinal(int(end)).isoformat() if column.dates else _plain(end)
+            dt.date.fromordinal(int(end)).isoformat() if column.dates else f"{int(end)}"
             for end in (lowest[group[0]], highest[group[-1]])
         )
         return low if low == high else f"{low} to {high}"
     return f"{str(first).partition(',')[0]},{str(last).partition(',')[2]}"
-
-
-def _plain(value: float) -> str:
-    return f"{int(value)}".replace("-", "\N{MINUS SIGN}")
 
 
 def _picture(found: _Marginal) -> str:
@@ -271,11 +253,7 @@ def _picture(found: _Marginal) -> str:
 def _measurements(synthetic: SyntheticTable) -> str:
     names = synthetic.plan.domain.names
     lines = [
-        (
-            html.escape(" × ".join(names[a] for a in columns)),
-            f"{seen.counts.size:,}",
-            _count(math.sqrt(seen.variance)),
-        )
+        (" × ".join(names[a] for a in columns), f"{seen.counts.size:,}", _count(seen.variance**0.5))
         for columns, seen in sorted(synthetic.marginals.items(), key=lambda one: one[0])
     ]
     said = (
@@ -283,8 +261,8 @@ def _measurements(synthetic: SyntheticTable) -> str:
         f"{len(synthetic.rounds):,} rounds where it erred most, privately."
     )
     table = _numbers(("table", "cells", "noise of a cell"), lines)
-    opened = f"<details><summary>{len(lines):,} tables</summary>{table}</details>"
-    return _section("What was measured", f'<p class="soft">{said}</p>{opened}')
+    folded = _folded(f"{len(lines):,} tables", table)
+    return display.section("What was measured", f'<p class="soft">{said}</p>', folded)
 
 
 def _scale(synthetic: SyntheticTable) -> float:
@@ -294,22 +272,13 @@ def _scale(synthetic: SyntheticTable) -> float:
 
 
 def _count(value: float) -> str:
-    text = f"{value:,.0f}" if abs(value) >= 10 else f"{value:.1f}"
-    return text.replace("-", "\N{MINUS SIGN}")
+    return f"{value:,.0f}" if abs(value) >= 10 else f"{value:.1f}"
 
 
-def _section(title: str, content: str) -> str:
-    return f"<section><h2>{title}</h2>{content}</section>"
+def _folded(title: str, content: str) -> str:
+    return f"<details><summary>{title}</summary>{content}</details>"
 
 
 def _numbers(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A table of a name and numbers, both HTML."""
-    head = "".join(f'<th scope="col">{html.escape(text)}</th>' for text in heads)
-    rows = "".join(
-        f'<tr><th scope="row">{line[0]}</th>{"".join(f"<td>{one}</td>" for one in line[1:])}</tr>'
-        for line in lines
-    )
-    return (
-        f'<div class="wide"><table class="numbers"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>"
-    )
+    """A table of names and numbers."""
+    return f'<div class="wide">{display.table(heads, lines, named=True)}</div>'

@@ -414,7 +414,8 @@ def _facts(column: ColumnLook) -> dict[str, str]:
         how = "found privately" if column.found else "declared"
         facts["range"] = f"{' to '.join(column.range)} ({how})"
     if column.mean is not None:
-        facts["mean"] = _mean_of(column.mean, column.limits)
+        unknown = (column.mean.low, column.mean.high) == column.limits  # as wide as the whole range
+        facts["mean"] = NOTHING if unknown else _rounded(column.mean)
     return facts
 
 
@@ -426,11 +427,6 @@ def _quantiles(column: ColumnLook) -> dict[str, str]:
         else "no usable interval"
         for share, value in column.quantiles.items()
     }
-
-
-def _mean_of(mean: EstimateWithInterval, ends: tuple[float, float] | None) -> str:
-    """The mean of a column, where its interval is less than the whole range."""
-    return NOTHING if (mean.low, mean.high) == ends else _rounded(mean)
 
 
 def _rounded(estimate: EstimateWithInterval) -> str:
@@ -460,7 +456,7 @@ def _rows_section(rows: RowsEach | None) -> str:
         return ""
     facts = [(bar.label, _rounded(bar.count)) for bar in rows.bars]
     kept = f'<p class="soft">{html.escape(rows.kept)}</p>'
-    return f"<section><h2>{_ROWS_EACH}</h2>{display.facts(facts)}{kept}</section>"
+    return display.section(_ROWS_EACH, display.facts(facts), kept)
 
 
 def _section(column: ColumnLook) -> str:
@@ -471,10 +467,9 @@ def _section(column: ColumnLook) -> str:
     facts += _quantiles(column).items()
     picture = _picture(column) if column.bars else ""
     note = f'<p class="soft">{html.escape(column.note)}</p>' if column.note else ""
-    return (
-        f'<section><h2>{html.escape(column.name)} <span class="soft">{column.kind}, '
-        f"{_SOURCES[column.source]}</span></h2>{display.facts(facts)}{picture}{note}</section>"
-    )
+    kind = f'<span class="soft">{column.kind}, {_SOURCES[column.source]}</span>'
+    title = f"{html.escape(column.name)} {kind}"
+    return display.section(title, display.facts(facts), picture, note)
 
 
 def _picture(column: ColumnLook) -> str:

@@ -32,7 +32,7 @@ from unacorda.accounting.charges import charge, request_price
 from unacorda.checks import demand, is_text
 from unacorda.errors import LedgerMismatch, UnacordaError
 from unacorda.ledger.entries import SeriesOpened, SeriesRecord, SeriesTerms
-from unacorda.ledger.ledger import Ledger, SubAccount
+from unacorda.ledger.ledger import Ledger
 from unacorda.over_time.bounds import OverTime, SlidingWindow, Wanted
 from unacorda.over_time.encoders import HORIZON
 from unacorda.privacy.guarantees import Guarantee
@@ -262,7 +262,9 @@ def open_series(context: ExecutionContext, name: object, plan: SeriesPlan | None
     expected = "a name for the series, by which the ledger knows it again"
     demand(is_text(name), "name", name, expected=expected)
     assert isinstance(name, str)
-    _check_scope(ledger)
+    part = None if isinstance(ledger, Ledger) else ledger.scope[1]
+    expected = "the whole session: who is in a part of it is not settled while rows still come"
+    demand(part is None, "session", "a part of the people", expected=expected)
     record = ledger.series(dataset, name)
     if record is None:
         expected = f"what is asked: there is no series {name!r} in this account yet"
@@ -328,12 +330,6 @@ def _by_step(tallies: Tallies, column: list[int], cells: int, steps: int) -> lis
 def _session_rows(admission: Admission, stated: Mapping[str, Any]) -> Query:
     begun = admission.begin(stated["table"])
     return dataclasses.replace(begun, rows=with_steps(begun.rows, stated["steps"], at="query"))
-
-
-def _check_scope(ledger: Ledger | SubAccount) -> None:
-    part = None if isinstance(ledger, Ledger) else ledger.scope[1]
-    expected = "the whole session: who is in a part of it is not settled while rows still come"
-    demand(part is None, "session", "a part of the people", expected=expected)
 
 
 # ---- bounds on the steps of a person -------------------------------------------------------------
