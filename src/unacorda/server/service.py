@@ -314,15 +314,6 @@ class Service:
                     budgets.append(session.suggest_budget(asked.query, kind=kind, **wanted))
             return {"budget": found_budget, "budgets": list(map(guarantee_as_json, budgets))}
 
-    def ask(self, name: str, analyst: str, body: Mapping[str, Any]) -> tuple[StoredQuestion, bool]:
-        """Answer a question; return it with its stored release, and whether it is a new answer.
-
-        A second equal question waits for the first. Raises Problem if there is no answer. Both are
-        sent when they are due.
-        """
-        begun = self.begin(name, analyst, body)
-        return self.answer(begun), begun.new
-
     def begin(
         self, name: str, analyst: str, body: Mapping[str, Any], *, request: str | None = None
     ) -> BegunQuestion:
