@@ -52,6 +52,7 @@ from unacorda.elements import Exact
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise.continuous import LARGEST_RATIO
 from unacorda.mechanisms.noise.discrete import geometric
+from unacorda.mechanisms.noise.error_bounds import confident
 from unacorda.mechanisms.noise.rounding import GRID_REACH, floor_log2, floor_steps
 
 Integers: TypeAlias = NDArray[np.int64]
@@ -165,10 +166,7 @@ class Comparison:
 
         levels: the most threshold noises that are drawn.
         """
-        miss = 1 - checks.exact("confidence", confidence)
-        checks.demand(
-            0 < miss < 1, "confidence", confidence, expected="a number strictly between 0 and 1"
-        )
+        miss = 1 - confident(confidence)
         asked = checks.positive_integer(queries=queries)
         # Each kind of noise may exceed its reach with half of the probability, P(nu >= k) =
         # e^(-k / s); one step each is lost in the floor of a value and the ceiling of a threshold.
