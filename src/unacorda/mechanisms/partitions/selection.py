@@ -217,17 +217,21 @@ def thresholds(epsilon: Fraction, delta: Fraction) -> tuple[NDArray[np.uint64], 
 
 
 @lru_cache(maxsize=64)
-def rising_chances(epsilon: Fraction, delta: Fraction, *, refusal: Fraction) -> tuple[int, ...]:
+def rising_chances(
+    epsilon: Fraction, delta: Fraction, *, refusal: Fraction | None, longest: int = _LONGEST
+) -> tuple[int, ...]:
     """p(n) 2^128 for n = 0, 1, ... as long as p(n) < 1, each rounded down from the rounded p(n).
 
     p(0) = 0, p(n + 1) = min(e^epsilon p(n) + delta, 1 - e^-refusal (1 - p(n) - delta), 1), with
-    refusal at least epsilon. The caller has seen to it that there are not too many.
+    refusal at least epsilon; without one it is min(e^epsilon p(n) + delta, 1). Where there are more
+    than `longest`, one more than so many.
     """
-    # e^-epsilon and e^-refusal, from above
-    (_, slow), (_, falling) = (exp_bounds(-rate, _PLACES) for rate in (epsilon, refusal))
+    slow = exp_bounds(-epsilon, _PLACES)[1]  # e^-epsilon and e^-refusal, from above
+    falling = 0 if refusal is None else exp_bounds(-refusal, _PLACES)[1]
     least = math.floor(delta * _ONE)
-    chances, chance = [], 0
-    while chance < _ONE:
+    chances: list[int] = []
+    chance = 0
+    while chance < _ONE and len(chances) <= longest:
         chances.append(chance)
         rising = (chance << _PLACES) // slow + least
         left = max(_ONE - chance - least, 0)

@@ -23,8 +23,8 @@ from unacorda import checks
 from unacorda.balls import Ball, ball, least
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.noise.refinement import exp_bounds
 from unacorda.mechanisms.parameters import Real, decimal_up, positive, readable, whole
+from unacorda.mechanisms.partitions.selection import rising_chances
 from unacorda.mechanisms.retry.best import (
     Number,
     Run,
@@ -41,7 +41,6 @@ Output = TypeVar("Output")
 
 _BITS: Final = 128
 _ONE: Final = 1 << _BITS
-_PLACES: Final = 256
 _LONGEST: Final = 1 << 14
 _LEAST_DELTA: Final = Fraction(1, 1 << 80)
 
@@ -302,20 +301,12 @@ class ConditionOnSuccess:
 def acceptance(epsilon: Fraction, delta: Fraction) -> tuple[int, ...]:
     r"""The probabilities a(j) 2^128 of accepting a loss j sensitivities above the limit, down to 0.
 
-    They are computed from that end: p(0) = 0 and p(n + 1) = min(e^epsilon p(n) + delta, 1), each
-    rounded down from the rounded p(n).
+    They are computed from that end, where they rise as `rising_chances` without a refusal.
 
     >>> [round(chance / 2**128, 4) for chance in acceptance(Fraction(1), Fraction(1, 100))]
     [1.0, 0.8579, 0.3119, 0.1111, 0.0372, 0.01, 0.0]
     """
-    _, falling = exp_bounds(-epsilon, _PLACES)  # e^-epsilon, from above
-    least = math.floor(delta * _ONE)
-    chances: list[int] = []
-    chance = 0
-    while chance < _ONE and len(chances) <= _LONGEST:
-        chances.append(chance)
-        chance = (chance << _PLACES) // falling + least
-    return (_ONE, *reversed(chances))
+    return (_ONE, *reversed(rising_chances(epsilon, delta, refusal=None, longest=_LONGEST)))
 
 
 @lru_cache(maxsize=256)
