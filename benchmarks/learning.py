@@ -1,6 +1,6 @@
 """Clipped sums of gradients: speed and memory by turns with plain PyTorch, Opacus and jax_privacy.
 
-    python benchmarks/learning.py [--rounds 5] [--cases mlp cnn] [--tasks]
+    python benchmarks/learning.py [--rounds 5] [--cases mlp cnn] [--tasks | --by-hand]
 
 Five models, one thread, a process a tool: a plain step (forward and backward), our clipped sums in
 float64 and in float32, Opacus' by hooks and by ghost clipping, and of the first three models
@@ -9,6 +9,8 @@ an optimizer, which all share). Tools take turns of half a second of processor t
 is measured, in every round; the tables have medians, and ratios of ours to plain and to Opacus'
 better way. Then the noise: numbers a second, beside torch.randn.
 The environment of Opacus also holds PyTorch for ours, which is read from this checkout.
+`--by-hand` measures the first two models beside the same sums written by hand, without a graph,
+hooks and checks: what of plain training's speed can be reached at all.
 `--tasks` runs the examples instead, whose tables have what models learn at epsilon 8, 3 and 1; it
 needs the extras learning and plots, and scikit-learn, in this Python.
 """
@@ -31,6 +33,7 @@ from tools import CACHE, HERE, Tool, environment
 
 CASES = ("logistic", "mlp", "cnn", "transformer", "lora")
 IN_JAX = CASES[:3]
+BY_HAND = CASES[:2]
 OURS = ("plain", "float64", "float32")
 OPACUS, JAX = ("hooks", "ghost"), ("jax plain", "jax vmap", "jax micro")
 SECONDS = 0.5
@@ -43,6 +46,7 @@ def main() -> None:
     ask.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     ask.add_argument("--venvs", type=Path, default=CACHE)
     ask.add_argument("--tasks", action="store_true")
+    ask.add_argument("--by-hand", action="store_true")
     add_json(ask)
     options = ask.parse_args()
     if options.tasks:
@@ -52,6 +56,9 @@ def main() -> None:
     jax = environment("jax_privacy", options.venvs)
     os.environ["PYTHONPATH"] = str(HERE.parent / "src")
     ours = [python, HERE / "peers" / "learning_unacorda.py"]
+    if options.by_hand:
+        by_hand([python, HERE / "peers" / "learning_by_hand.py"], ours, options)
+        return
     theirs = [python, HERE / "peers" / "learning_opacus.py"]
     in_jax = [jax, HERE / "peers" / "learning_jax_privacy.py"]
     speeds: dict[str, dict[str, float]] = {}
@@ -84,6 +91,24 @@ def main() -> None:
     print(f"\nNoise: {noise['float64']:,.0f} numbers/s; torch.randn: {noise['plain']:,.0f}.")
 
 
+def by_hand(hand: list[Any], ours: list[Any], options: argparse.Namespace) -> None:
+    """The table of sums by hand, in either arithmetic, beside plain training and ours."""
+    names = {f"by hand {kind}": kind for kind in OURS[1:]}
+    with Report(__file__, options.json) as report:
+        heads = [(kind, ",.0f") for kind in (*OURS, *names)]
+        ratios = [("ours : plain", ">"), ("by hand : plain", ">")]
+        row = report.table("by hand", [("examples/s", ""), *heads, *ratios])
+        for case in BY_HAND:
+            tools = {kind: Tool(ours, ours=True) for kind in OURS}
+            tools |= {name: Tool(hand, ours=True) for name in names}
+            speed, _ = measured(tools, case, rounds=options.rounds)
+            times = [
+                " / ".join(f"{speed[kind] / speed['plain']:.2f}" for kind in kinds)
+                for kinds in (OURS[1:], names)
+            ]
+            row(case, *speed.values(), *times)
+
+
 def measured(
     tools: dict[str, Tool], case: str, *, rounds: int
 ) -> tuple[dict[str, float], dict[str, float]]:
@@ -91,7 +116,8 @@ def measured(
     found: dict[str, list[Any]] = {kind: [] for kind in tools}
     for _ in range(rounds):
         for kind, tool in tools.items():
-            asked = {"case": case, "kind": kind.removeprefix("jax "), "seconds": SECONDS}
+            way = kind.removeprefix("jax ").removeprefix("by hand ")
+            asked = {"case": case, "kind": way, "seconds": SECONDS}
             found[kind].append(tool.ask(asked))
     for tool in tools.values():
         tool.stop()

@@ -55,7 +55,10 @@ class LogicalBatch:
         room = plan.physical // plan.rows
         sources = [torch] + ([torch.cuda] if device.type == "cuda" else [])
         self.states = [(source, source.get_rng_state()) for source in sources]
-        torch.manual_seed(int(bits(-number).words(1)[0]) >> 1)
+        # torch.manual_seed formats the stack of calls, for the day when CUDA is first used.
+        on_cpu = device.type == "cpu"
+        seed = torch.default_generator.manual_seed if on_cpu else torch.manual_seed
+        seed(int(bits(-number).words(1)[0]) >> 1)
         batch, weights = data.batch(units, room=room, bits=bits(number))
         self.pending = weights.to(device)
         return moved(batch, device)

@@ -100,15 +100,14 @@ class Units:
         that depends on the batch would let one example affect all others.
         """
         index, weights = self._rows(units, bits)
-        batch = self._fetch(index)
+        missing = room * self.rows - len(weights)
+        batch = self._fetch(index, missing)
         self.shape[:] = self.shape or [_shape(batch)]
         if self.shape != [_shape(batch)]:
             kind = type(batch).__name__
             expected = "examples of one shape in all batches: pad them to a stated length"
             raise InvalidParameter("collate", kind, expected=expected)
-        missing = room * self.rows - len(weights)
-        filled = _filled(batch, missing)
-        return filled, torch.nn.functional.pad(torch.from_numpy(weights), (0, missing))
+        return batch, torch.nn.functional.pad(torch.from_numpy(weights), (0, missing))
 
     def _rows(self, units: Whole, bits: RandomBits) -> tuple[Whole, NDArray[np.float32]]:
         if self.order is None or self.starts is None:
@@ -123,12 +122,13 @@ class Units:
             weights[place, : len(own)] = 1 / len(own)
         return index.reshape(-1), weights.reshape(-1)
 
-    def _fetch(self, index: Whole) -> Any:
+    def _fetch(self, index: Whole, missing: int = 0) -> Any:
+        """The rows at these places, and zeros for those that are missing."""
         if self.shapes_are_known:
             places = torch.from_numpy(index)
-            return [each[places] for each in self.dataset.tensors]
+            return [_selected(each.detach(), places, missing) for each in self.dataset.tensors]
         collate = self.collate or torch.utils.data.default_collate
-        return collate([self.dataset[int(place)] for place in index])
+        return _filled(collate([self.dataset[int(place)] for place in index]), missing)
 
     @property
     def layout(self) -> tuple[int, Whole | None, Whole | None]:
@@ -173,6 +173,13 @@ def _shape(batch: Any) -> Any:
     if isinstance(batch, list | tuple):
         return [_shape(each) for each in batch]
     return type(batch)
+
+
+def _selected(rows: Tensor, places: Tensor, missing: int) -> Tensor:
+    found = rows.new_empty(len(places) + missing, *rows.shape[1:])
+    torch.index_select(rows, 0, places.to(rows.device), out=found[: len(places)])
+    found[len(places) :].zero_()
+    return found
 
 
 def _filled(batch: Any, missing: int) -> Any:
