@@ -10,7 +10,7 @@ it says so where a release is bought for more than is claimed, and of faults tha
 from __future__ import annotations
 
 import dataclasses
-import importlib
+import importlib.util
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -81,7 +81,7 @@ def test_all_that_a_session_can_be_asked_is_audited() -> None:
     assert asked == set(SPENDS) | set(FREE)
     assert not set(SPENDS) & set(FREE)
     for name in set(SPENDS.values()):
-        assert name in DOORS or importlib.import_module(f"tests.contracts.{name}")
+        assert name in DOORS or importlib.util.find_spec(f"tests.contracts.{name}") is not None
     assert "synthesize" in DOORS  # which evaluate makes as well
 
 

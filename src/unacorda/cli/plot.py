@@ -8,7 +8,7 @@ import datetime as dt
 import json
 import math
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -368,8 +368,9 @@ def errors(*, file: Path, column: str | None) -> Drawn:
     labels = [name for name in rows[0] if not any(_belongs(name, one) for one in answers)]
     labels += [name for name in rows[0] if _belongs(name, chosen) and name not in of_it]
     ends = zip(("values", "standard_errors", "lower", "upper"), of_it, strict=True)
-    answer = Answer(**{end: [row[name] for row in rows] for end, name in ends})
-    columns = {name: [row[name] for row in rows] for name in labels}
+    numbers: dict[str, Any] = {end: [row[name] for row in rows] for end, name in ends}
+    answer = Answer(**numbers)
+    columns: dict[str, Sequence[Any]] = {name: [row[name] for row in rows] for name in labels}
     lines = [", ".join("NULL" if row[n] is None else str(row[n]) for n in labels) for row in rows]
     return Drawn(
         draw(chosen, answer, columns),
