@@ -541,7 +541,9 @@ class Service:
             _pause_until(ends)
             raise
         _pause_until(ends)
-        return _existing(self.store.question(question.id))
+        kept = self.store.question(question.id)
+        assert kept is not None  # none is ever removed
+        return kept
 
     def _wait_for(self, question: StoredQuestion) -> StoredQuestion:
         """The question once it does not run any more, as far as anyone can tell."""
@@ -688,11 +690,6 @@ def _check_size(found: OpenDataset, analyst: str, budget: Guarantee) -> None:
 
 def _pause_until(time_of_day: float) -> None:
     time.sleep(max(time_of_day - time.time(), 0.0))
-
-
-def _existing(question: StoredQuestion | None) -> StoredQuestion:
-    assert question is not None  # none is ever removed
-    return question
 
 
 def find_max_rows(settings: Dataset, config: Config, search: Auto) -> int:

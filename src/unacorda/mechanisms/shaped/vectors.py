@@ -220,7 +220,8 @@ class MultivariateGaussian:
     def __post_init__(self) -> None:
         factor = _factor(self.covariance)
         size = factor.shape[0]
-        keep(self, factor=factor, covariance=_tuples(np.asarray(self.covariance, np.float64)))
+        covariance = np.asarray(self.covariance, np.float64)
+        keep(self, factor=factor, covariance=tuple(map(tuple, covariance.tolist())))
         given = [
             name for name in ("l2_sensitivity", "moves", "box") if getattr(self, name) is not None
         ]
@@ -375,10 +376,6 @@ def _rows(name: str, given: object, size: int) -> Rows:
     if not any(entry for row in rows for entry in row):
         raise InvalidParameter(name, given, expected=f"{expected}, not all 0")
     return rows
-
-
-def _tuples(matrix: Floats) -> tuple[tuple[float, ...], ...]:
-    return tuple(map(tuple, matrix.tolist()))
 
 
 def _grid(factor: Floats, wanted: int | None) -> int:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from unacorda._version import __version__
 from unacorda.display import escape
 from unacorda.extras import require
-from unacorda.privacy.guarantees import Guarantee, left_of
+from unacorda.privacy.guarantees import left_of
 from unacorda.query.results.explanation import HEADS
 
 require("jinja2", extra="server")
@@ -70,10 +70,6 @@ def _key(value: Any) -> str:
     return "NULL" if value is None else value["date"] if isinstance(value, dict) else str(value)
 
 
-def _left(left: Guarantee, limit: Guarantee) -> str:
-    return left_of(left, limit)
-
-
 def _templates() -> jinja2.Environment:
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
@@ -90,7 +86,7 @@ def _templates() -> jinja2.Environment:
         "warning": _warning,
         "fact": _fact,
     }
-    made.globals |= {"left_of": _left, "version": __version__, "error_heads": HEADS}
+    made.globals |= {"left_of": left_of, "version": __version__, "error_heads": HEADS}
     return made
 
 
