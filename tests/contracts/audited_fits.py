@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from unacorda import GDP, ApproxDP, PureDP, inference
 from unacorda.bits import RandomBits, SeededBits
 from unacorda.inference.losses import Huber, LogCosh, Logistic
-from unacorda.inference.regression.designs import scaling
+from unacorda.inference.regression.arrays import scaling
 from unacorda.inference.regression.local import Device
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee

@@ -18,7 +18,7 @@ from unacorda.bits import ScriptedBits
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.inference.estimates.local import NoisyVector
 from unacorda.inference.losses import Huber, LogCosh, Logistic, Loss
-from unacorda.inference.regression.designs import scaling
+from unacorda.inference.regression.arrays import scaling
 from unacorda.inference.regression.local import Device, dealt, shares
 from unacorda.inference.sums import unpacked
 from unacorda.mechanisms.local import Directions

@@ -1,4 +1,7 @@
-"""Rows that are arrays, one a person, their number public; neighbors differ by a replaced row."""
+"""Rows that are arrays, one a person, their number public; neighbors differ by a replaced row.
+
+Also features of arrays on the scale of public bounds, for fits that whiten them in other ways.
+"""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -10,9 +13,9 @@ from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from unacorda.inference.records import Floats
+from unacorda.inference.records import Floats, bounds_of
 from unacorda.inference.regression.rows import (
     Counts,
     Gradient,
@@ -30,6 +33,12 @@ from unacorda.inference.sums import BLOCK, ROOT_TWO, Moment, NoisySums
 
 FAR: Final = 1e6
 """Features are clipped at so many half widths of their bounds, so that squares stay finite."""
+
+SPREAD: Final = 2.5
+"""Deviations in half the width of public bounds; more or less costs noise only."""
+
+_FARTHEST: Final = 1e60
+"""So are those on a public scale, where weights bound rows instead."""
 
 OCTAVES: Final = (-22, 2)
 """Powers of two between which deviations of features are counted, two at a time."""
@@ -248,3 +257,41 @@ def _zeroed(values: Floats) -> Floats:
 def _root(size: int) -> Fraction:
     """sqrt(size), rounded up."""
     return Fraction(math.nextafter(math.sqrt(size), math.inf))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaling:
+    """Public: a feature x becomes (x - center) * factor. Both have one number per feature."""
+
+    centre: Floats
+    factor: Floats
+
+    @property
+    def size(self) -> int:
+        """The number of parameters: an intercept and one coefficient per feature."""
+        return self.centre.size + 1
+
+    def rows(self, x: Floats, present: Floats) -> Floats:
+        """One row (1, scaled features) per person; zeros where `present` is 0."""
+        rows = np.empty((len(x), self.size))
+        rows[:, 0] = present
+        with np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, len(x), BLOCK):  # no copy of all of it on the way
+                block = slice(start, start + BLOCK)
+                scaled = (x[block] - self.centre) * self.factor
+                np.clip(scaled, -_FARTHEST, _FARTHEST, out=rows[block, 1:])
+        rows[present == 0] = 0.0
+        return rows
+
+    def back(self) -> Floats:
+        """The matrix that takes coefficients of scaled features to those of the features."""
+        matrix = np.diag(np.concatenate([[1.0], self.factor]))
+        matrix[0, 1:] = -self.factor * self.centre
+        return matrix
+
+
+def scaling(feature_bounds: tuple[ArrayLike, ArrayLike] | None, *, features: int) -> Scaling:
+    """The scaling of public bounds: a pair (lower, upper), each one number or one per feature."""
+    lower, upper = bounds_of(feature_bounds, features=features)
+    half = (upper - lower) / 2
+    return Scaling(centre=lower + half, factor=SPREAD / half)

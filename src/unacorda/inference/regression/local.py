@@ -36,13 +36,8 @@ from unacorda.inference.contract import (
 from unacorda.inference.estimates.local import NoisyVector, VectorReports, vector_randomizer
 from unacorda.inference.losses import Huber, Logistic, Loss, Poisson
 from unacorda.inference.records import Floats, check_budget, public_size
+from unacorda.inference.regression.arrays import Scaling, scaling
 from unacorda.inference.regression.covariance import HIDDEN_CURVATURE
-from unacorda.inference.regression.designs import (
-    Scaling,
-    mallows_weights,
-    radius_of,
-    scaling,
-)
 from unacorda.inference.regression.m_estimation import checked_loss
 from unacorda.inference.regression.results import (
     Intervals,
@@ -397,17 +392,23 @@ class Device:
         return elements.floats("x", x, dimensions=2, width=self.scales.size)
 
     def _read(self, x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats, Floats]:
+        """Whitened rows, their weights and targets.
+
+        The weight is min(1, radius^2 / |row|^2) (Mallows 1975), so that |weight row| <= radius.
+        """
         given, target = self._rows(x), elements.floats("y", y, dimensions=1)
         present = np.isfinite(given).all(axis=1) & np.isfinite(target)
         rows = self.scales.rows(given, present.astype(np.float64))
         if self.root is not None:
             rows = rows @ self.root
-        weights = mallows_weights(rows, self._radius)
+        square = float(self._radius**2)
+        weights = square / np.maximum(np.einsum("ij,ij->i", rows, rows), square)
         return rows, weights, np.where(present, target, 0.0)
 
     @property
     def _radius(self) -> Fraction:
-        return radius_of(self.scales.size)
+        """About the length of a typical row: sqrt(size), as a short fraction."""
+        return Fraction(math.ceil(math.sqrt(self.scales.size) * 64), 64)
 
 
 def _root_up(square: Fraction) -> Fraction:

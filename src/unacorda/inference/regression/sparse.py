@@ -44,7 +44,7 @@ from unacorda.inference.records import (
     public_pair,
     selection_epsilon,
 )
-from unacorda.inference.regression.designs import SPREAD
+from unacorda.inference.regression.arrays import SPREAD
 from unacorda.inference.regression.results import Summary
 from unacorda.inference.sums import BLOCK, NoisySums
 from unacorda.inference.transformers import RobustScaler
