@@ -123,12 +123,10 @@ def encode_rows(synthetic: SyntheticTable, ending: str) -> bytes:
     """The rows in the format of a file's ending; in .json all that was released."""
     if ending in (".json", ".parquet"):
         return _content(synthetic, ending)
-    from unacorda.synthesis.frames import plain_values
-
     released = synthetic.columns()
     return _csv(
         {
-            column.name: plain_values(column, released[column.name])[1]
+            column.name: column.plain(released[column.name])[1]
             for column in synthetic.plan.domain.columns
         }
     )

@@ -22,6 +22,7 @@ from unacorda.synthesis.junction_tree import Columns
 Scalar: TypeAlias = str | bool | int | float | dt.date | None
 
 _MOST_CELLS: Final = 1 << 16
+_PLAIN: Final = (bool, int, float, dt.date, str)  # the types of values that frames have
 _FIRST_DAY: Final = dt.date.min.toordinal()
 _LAST_DAY: Final = dt.date.max.toordinal()
 
@@ -90,6 +91,22 @@ class CategoryColumn:
         labels[:] = self.labels
         found: NDArray[Any] = labels[cells]
         return found
+
+    def plain(self, values: NDArray[Any]) -> tuple[type, list[Any]]:
+        """The type of decoded values, and these as Python objects.
+
+        Labels of several types, such as numbers and "other", are text.
+
+        >>> size = CategoryColumn(name="size", values=(1, 2))
+        >>> size.plain(np.array([1, "other"], object))
+        (<class 'str'>, ['1', 'other'])
+        """
+        kinds = {type(label) for label in self.labels if label is not None}
+        kind = kinds.pop() if len(kinds) == 1 else str
+        if kind not in _PLAIN or not all(map(_fits_in_a_word, self.labels)):
+            kind = str
+        found = values.tolist()
+        return kind, [None if x is None else str(x) for x in found] if kind is str else found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +232,15 @@ class BinnedColumn:
             return np.asarray(numbers, np.int64)
         return np.where(cells == bins, math.nan, numbers)
 
+    def plain(self, values: NDArray[Any]) -> tuple[type, list[Any]]:
+        """The type of decoded values, and these as Python objects, None for missing ones."""
+        if self.dates:
+            return dt.date, values.tolist()
+        kept = [None if math.isnan(value) else value for value in values.tolist()]
+        if self.whole:
+            return int, [None if value is None else int(value) for value in kept]
+        return float, kept
+
     def _shown(self, edge: float) -> str:
         if self.dates:
             return dt.date.fromordinal(int(edge)).isoformat()
@@ -262,6 +288,11 @@ class Domain:
             if name not in known:
                 raise InvalidParameter("columns", name, expected=f"one of {', '.join(known)}")
         return tuple(sorted({known.index(name) for name in names}))
+
+
+def _fits_in_a_word(label: Scalar) -> bool:
+    """Whether Arrow has room for it, where it is a whole number."""
+    return not isinstance(label, int) or -(1 << 63) <= label < 1 << 63
 
 
 def _scalar(item: Any) -> Any:

@@ -11,6 +11,7 @@ narrow.
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import json
 import zlib
 from collections.abc import Mapping
@@ -31,7 +32,7 @@ from unacorda.privacy.events.promises import Pure
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.privacy.neighbors import Neighbors, ReplaceOne
 from unacorda.synthesis.charges import shares_within
-from unacorda.synthesis.frames import arrow_table, pandas_frame
+from unacorda.synthesis.domain import BinnedColumn
 from unacorda.synthesis.junction_tree import Columns
 from unacorda.synthesis.measured_errors import MeasuredErrors, measure_errors
 from unacorda.synthesis.measurements import Measurements, places_of
@@ -268,7 +269,14 @@ class SyntheticTable:
         MissingExtra
             Without pandas.
         """
-        return pandas_frame(self.plan.domain, self.columns())
+        library, found = require("pandas", extra="frames"), self.columns()
+        for column in self.plan.domain.columns:
+            if isinstance(column, BinnedColumn) and column.whole and column.missing:
+                kind, values = column.plain(found[column.name])
+                if kind is int:
+                    found[column.name] = library.array(values, dtype="Int64")
+        frame: pandas.DataFrame = library.DataFrame(found)
+        return frame
 
     def to_arrow(self) -> pyarrow.Table:
         """Return the released rows as an Arrow table (extra `frames`).
@@ -285,7 +293,19 @@ class SyntheticTable:
         MissingExtra
             Without pyarrow.
         """
-        table = arrow_table(self.plan.domain, self.columns())
+        arrow, found = require("pyarrow", extra="frames"), {}
+        types = {
+            bool: arrow.bool_(),
+            int: arrow.int64(),
+            float: arrow.float64(),
+            dt.date: arrow.date32(),
+            str: arrow.string(),
+        }
+        columns = self.columns()
+        for column in self.plan.domain.columns:
+            kind, values = column.plain(columns[column.name])
+            found[column.name] = arrow.array(values, type=types[kind])
+        table: pyarrow.Table = arrow.table(found)
         return table.replace_schema_metadata({"provenance": "\n".join(self.provenance)})
 
     def to_polars(self) -> polars.DataFrame:
