@@ -97,7 +97,7 @@ def by_hand(hand: list[Any], ours: list[Any], options: argparse.Namespace) -> No
     with Report(__file__, options.json) as report:
         heads = [(kind, ",.0f") for kind in (*OURS, *names)]
         ratios = [("ours : plain", ">"), ("by hand : plain", ">")]
-        row = report.table("by hand", [("examples/s", ""), *heads, *ratios])
+        row = report.table("by-hand", [("examples/s", ""), *heads, *ratios])
         for case in BY_HAND:
             tools = {kind: Tool(ours, ours=True) for kind in OURS}
             tools |= {name: Tool(hand, ours=True) for name in names}
