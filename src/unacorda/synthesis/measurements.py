@@ -416,12 +416,7 @@ class Measurements:
 
     def _weights(self, columns: Columns, condition: Condition) -> Floats:
         """1 for the cells over the columns that meet a condition, 0 for others."""
-        found = np.ones([self.plan.domain.sizes[a] for a in columns])
-        for place, cells in self.plan.meeting(condition).items():
-            met = np.zeros(self.plan.domain.sizes[place])
-            met[cells] = 1.0
-            found = found * met.reshape([-1 if a == place else 1 for a in columns])
-        return found
+        return self.plan.met(columns, condition).astype(np.float64)
 
     def _interval(self, confidence: Number) -> dict[str, float]:
         """How many standard deviations wide an interval is, and its confidence."""

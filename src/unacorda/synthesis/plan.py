@@ -35,6 +35,11 @@ def check_condition(argument: str, condition: object) -> None:
     demand(isinstance(condition, Mapping), argument, condition, expected=expected)
 
 
+def labels_of(value: Any) -> list[Any]:
+    """The labels that a condition names for a column, one or several."""
+    return list(value) if isinstance(value, list | tuple | set | frozenset) else [value]
+
+
 def _listed(names: object) -> bool:
     """Whether something can be the names of a table's columns."""
     return isinstance(names, list | tuple)
@@ -200,12 +205,16 @@ class SynthesisPlan:
         found: Masks = {}
         for condition in self.never:
             columns = self.domain.places(list(condition))
-            met = np.ones([self.domain.sizes[a] for a in columns], np.bool_)
-            for place, kept in self.meeting(condition).items():
-                mask = np.zeros(self.domain.sizes[place], np.bool_)
-                mask[kept] = True
-                met &= mask.reshape([-1 if a == place else 1 for a in columns])
-            found[columns] = found.get(columns, True) & ~met
+            found[columns] = found.get(columns, True) & ~self.met(columns, condition)
+        return found
+
+    def met(self, columns: Columns, condition: Condition) -> NDArray[np.bool_]:
+        """Which cells over the columns meet a condition on some of them."""
+        found = np.ones([self.domain.sizes[a] for a in columns], np.bool_)
+        for place, kept in self.meeting(condition).items():
+            mask = np.zeros(self.domain.sizes[place], np.bool_)
+            mask[kept] = True
+            found &= mask.reshape([-1 if a == place else 1 for a in columns])
         return found
 
     def meeting(self, condition: Condition) -> dict[int, list[int]]:
@@ -213,9 +222,7 @@ class SynthesisPlan:
         found: dict[int, list[int]] = {}
         for name, value in condition.items():
             (place,) = self.domain.places([name])
-            several = isinstance(value, list | tuple | set | frozenset)
-            wanted = list(value) if several else [value]
-            found[place] = [self._cell(place, one) for one in wanted]
+            found[place] = [self._cell(place, one) for one in labels_of(value)]
             demand(found[place], name, value, expected="at least one label")
         return found
 

@@ -18,7 +18,7 @@ from unacorda.synthesis.domain import BinnedColumn, CategoryColumn, Domain
 from unacorda.synthesis.junction_tree import Columns, Floats
 from unacorda.synthesis.measured_errors import MeasuredErrors, TableError
 from unacorda.synthesis.model import NoisyMarginal
-from unacorda.synthesis.plan import SynthesisPlan
+from unacorda.synthesis.plan import SynthesisPlan, labels_of
 from unacorda.synthesis.rounds import RoundSummary
 from unacorda.synthesis.rows import Codes
 
@@ -39,7 +39,7 @@ def encode_plan(plan: SynthesisPlan) -> dict[str, Any]:
         "workload": workload,
         "weights": [[list(names), str(weight)] for names, weight in plan.weights.items()],
         "never": [
-            [[name, [_label(one) for one in _several(value)]] for name, value in condition.items()]
+            [[name, [_label(one) for one in labels_of(value)]] for name, value in condition.items()]
             for condition in plan.never
         ],
         "report": str(plan.report),
@@ -157,10 +157,6 @@ def finite_from(stated: Any) -> float:
 
 def _shaped(numbers: list[float], columns: Columns, plan: SynthesisPlan) -> Floats:
     return np.array(numbers, np.float64).reshape([plan.domain.sizes[a] for a in columns])
-
-
-def _several(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple | set | frozenset) else [value]
 
 
 def _label(value: Any) -> Any:
