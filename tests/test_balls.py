@@ -184,6 +184,8 @@ def test_the_greatest_and_the_least_hold_both_where_it_is_not_certain_which_it_i
     assert greatest([third, wide]).contains(third + 1e-31)
     assert least([wide, third]).contains(third - 1e-31)
     assert greatest([third, third / 2]) > third / 2
+    assert greatest([ball(1), ball(math.inf), ball(0)]).is_exact()
+    assert least([ball(1), ball(0)]) == 0
 
 
 @given(st.fractions(min_value=0, max_value=10**6))

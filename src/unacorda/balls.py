@@ -165,7 +165,9 @@ def greatest(values: Iterable[Ball]) -> Ball:
     >>> float_up(greatest([ball(Fraction(1, 3)), ball(2).sqrt() - 1]))
     0.4142135623730951
     """
-    return functools.reduce(arb.max, values)
+    return functools.reduce(
+        lambda one, two: one if one >= two else two if two >= one else one.max(two), values
+    )
 
 
 def least(values: Iterable[Ball]) -> Ball:
@@ -174,7 +176,9 @@ def least(values: Iterable[Ball]) -> Ball:
     >>> float_down(least([ball(Fraction(1, 3)), ball(2).sqrt() - 1]))
     0.3333333333333333
     """
-    return functools.reduce(arb.min, values)
+    return functools.reduce(
+        lambda one, two: one if one <= two else two if two <= one else one.min(two), values
+    )
 
 
 def root(value: Ball) -> Ball:

@@ -210,6 +210,57 @@ def test_the_upper_side_comes_from_what_is_attained() -> None:
     assert curve.advantage == pytest.approx(exact.advantage, rel=1e-12)
 
 
+def _gaussian_points(mu: float, epsilons: list[Any], slack: float) -> list[tuple[Any, float]]:
+    deltas = (conversions.approx_dp_delta_from_gdp(mu, epsilon=e) for e in epsilons)
+    return [(e, min(delta * (1 + slack), 1.0)) for e, delta in zip(epsilons, deltas, strict=True)]
+
+
+@in_subtests(
+    "epsilons",
+    [
+        [0.5, 700.0],
+        [0.5, 200.0],
+        [0.0, 1.0, 700.0],
+        [1.0, 1 + Fraction(1, 10**80), Fraction(1, 10**400), 700.0],
+        [0.5, 1e6, 1e100],
+    ],
+)
+def test_places_far_out_or_all_but_equal_leave_bounds_from_both_sides(epsilons: list[Any]) -> None:
+    promised = _gaussian_points(1.0, epsilons, 1e-12)
+    attained = _gaussian_points(1.0, epsilons, -1e-12)
+    curve = TradeoffCurve.of_profile(promised, attained=attained)
+    near = TradeoffCurve.of_profile(promised[:1], attained=attained[:1])
+    for alpha in (1e-3, 0.3, 0.7, 0.9, 0.99):
+        truth = TradeoffCurve.of_guarantee(GDP(1)).beta(alpha=alpha)
+        found, alone = curve.beta_interval(alpha=alpha), near.beta_interval(alpha=alpha)
+        assert alone.lower <= found.lower <= truth <= found.upper <= alone.upper * (1 + 1e-12)
+
+
+def test_pairs_beyond_all_floats_say_nothing_and_hide_nothing() -> None:
+    pairs: list[tuple[Any, Any]] = [(1.0, 0.1), (1e300, 0.05)]
+    curve = TradeoffCurve.of_profile(pairs, attained=pairs)
+    alone = TradeoffCurve.of_profile(pairs[:1], attained=pairs[:1])
+    assert curve.beta_interval(alpha=0.3) == alone.beta_interval(alpha=0.3)
+    assert curve.advantage == alone.advantage
+    assert curve.bayes_risk(prior=0.3) == alone.bayes_risk(prior=0.3)
+    assert curve.beta(alpha=0) == pytest.approx(0.95)
+
+
+def test_a_curve_keeps_its_upper_end_where_delta_does_not_fall() -> None:
+    pairs = [(1.0, 1e-6), (100.0, 1e-6)]
+    curve = TradeoffCurve.of_profile(pairs, attained=pairs)
+    assert curve.beta_interval(alpha=0).upper < 0.9999991
+    assert curve.beta_interval(alpha=1).upper == 0
+
+
+@in_subtests("places", [20, 200, 400])
+def test_a_gaussian_curve_is_sharp_at_rates_near_1(places: int) -> None:
+    gap = Fraction(1, 10**places)
+    low, high = TradeoffCurve.of_guarantee(GDP(0.01)).beta_interval(alpha=1 - gap)
+    assert high <= max(low * (1 + 1e-14), 5e-324)
+    assert 0 <= low <= high <= gap * 2**20 or places == 400
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("guarantee", [ZCDP(0.5), RenyiDP(8, 4)])
 def test_concentrated_kinds_allow_more_than_the_gaussian_that_keeps_them(

@@ -165,7 +165,7 @@ class TradeoffCurve:
         lower = self._promised(rate)
         upper = lower if self.exact else _highest(self.attained, self.promised, rate)
         trivial = ball(1 - Fraction(rate))
-        return Interval(float_down(lower), min(1.0, float_up(trivial.min(upper.max(0)))))
+        return Interval(float_down(lower), min(float_up(trivial), max(float_up(upper), 0.0)))
 
     def true_positive_rate(self, *, fpr: Real) -> float:
         """Return the largest true-positive rate of any test with a false-positive rate.
@@ -299,7 +299,9 @@ class TradeoffCurve:
             return Interval(float_down(ball(rest)), float_up(ball(rest)))
         if Fraction(rate) >= rest:
             return Interval(0.0, 0.0)
-        z = ball(2).sqrt() * (2 * ball(Fraction(rate) / rest)).erfcinv()
+        tail = Fraction(rate) / rest
+        z = ball(2).sqrt() * (2 * ball(min(tail, 1 - tail))).erfcinv()
+        z = z if 2 * tail <= 1 else -z  # erfcinv keeps no digits near 2
         mu, reached = ball(self.mu_squared).sqrt(), ball(attained).sqrt()
         share = ball(rest)
         return Interval(
@@ -336,8 +338,10 @@ def _profile(guarantee: ZCDP | RenyiDP) -> Iterator[Point]:
 
 def _line(point: Point, rate: Real) -> Ball:
     """The curve of one (epsilon, delta)-DP pair: max(1 - d - t a, (1 - d - a)/t, 0)."""
-    t, rest, a = ball(point[0]).exp(), 1 - ball(point[1]), ball(rate)
-    return greatest([rest - t * a, (rest - a) / t, ball(0)])
+    epsilon, rest, a = ball(point[0]), 1 - ball(point[1]), ball(rate)
+    steep, flat = rest - epsilon.exp() * a if rate else rest, (rest - a) * (-epsilon).exp()
+    # Of e^epsilon far beyond all floats Arb knows nothing.
+    return greatest([ball(0), flat, *([steep] if steep.is_finite() else [])])
 
 
 def _hull(promised: tuple[Point, ...]) -> list[tuple[Ball, Ball]]:
@@ -351,9 +355,10 @@ def _hull(promised: tuple[Point, ...]) -> list[tuple[Ball, Ball]]:
     hull = [(ball(0), ball(1))]
     last: Fraction | None = None
     for epsilon, d in sorted([*mirrored, *points], key=lambda point: (point[0], float(point[1]))):
-        if not d < hull[-1][1] or epsilon == last:
+        t = ball(epsilon).exp()
+        if not d < hull[-1][1] or epsilon == last or not t.is_finite():
             continue  # delta does not rise
-        t, last = ball(epsilon).exp(), epsilon
+        last = epsilon
         while len(hull) > 1:
             (t1, d1), (t2, d2) = hull[-2:]
             if (d2 - d1) * (t - t1) < (d - d1) * (t2 - t1):
@@ -366,7 +371,7 @@ def _hull(promised: tuple[Point, ...]) -> list[tuple[Ball, Ball]]:
 def _highest(attained: tuple[Point, ...], promised: tuple[Point, ...], rate: Real) -> Ball:
     """Not below 1 - delta(t) - t a over all t = e^epsilon, a the rate."""
     a = ball(rate)
-    return greatest(kept - t * a for t, kept in _corners(attained, promised)) + _PARALLEL
+    return greatest(kept - t * a for t, kept in _corners(attained, promised))
 
 
 @functools.lru_cache(maxsize=64)  # a drawing asks one curve at many rates
@@ -383,7 +388,7 @@ def _corners(
     places = _places(attained, promised)
     for at, (t, _, _) in enumerate(places):
         ends = [place[0] for place in places[at + 1 : at + 2]]
-        lines = [line for line in _lines_between(places, at) if _is_known(line[2])]
+        lines = _distinct(_lines_between(places, at), t)
         between = (x for x in _meetings(lines) if not (x < t or any(x > end for end in ends)))
         corners += (
             (x, least((kept + slope * (x - x0)).upper() for x0, kept, slope in lines))
@@ -395,38 +400,59 @@ def _corners(
 def _lines_between(places: list[Place], at: int) -> Iterator[Line]:
     """Lines above 1 - delta between a place and the next one."""
     t, most, _ = places[at]
-    yield t, most, ball(1)
+    yield t, most.upper(), ball(1)
     if at > 0:
         before, _, less = places[at - 1]
-        yield t, most, (most - less) / (t - before)
+        yield t, most.upper(), ((most - less) / (t - before)).upper()
     if at + 1 == len(places):
         yield t, ball(1), ball(0)
         return
     end, most, _ = places[at + 1]
-    yield end, most, ball(0)
+    yield end, most.upper(), ball(0)
     if at + 2 < len(places):
         behind, _, less = places[at + 2]
-        yield end, most, (less - most) / (behind - end)
+        yield end, most.upper(), ((less - most) / (behind - end)).lower()
 
 
-def _is_known(slope: Ball) -> bool:
-    """False where all digits are lost in a difference: a line less is still a bound."""
-    return slope.is_exact() or slope.rel_accuracy_bits() > _DIGITS
+def _distinct(lines: Iterable[Line], t: Ball) -> list[Line]:
+    """The lines but those all but parallel to one that is lower at t; fewer are bounds, too."""
+
+    def height(line: Line) -> float:
+        x0, kept, slope = line
+        return float(kept + slope * (t - x0))
+
+    found: list[Line] = []
+    for line in sorted((line for line in lines if line[2].is_finite()), key=height):
+        slopes = ((line[2], slope) for _, _, slope in found)
+        if all(abs(one - two) > _APART * abs(one).max(abs(two)) for one, two in slopes):
+            found.append(line)
+    return found
 
 
 def _places(attained: tuple[Point, ...], promised: tuple[Point, ...]) -> list[Place]:
     """(t, upper, lower): 1 - delta from both sides at the pairs and their mirrors; 0 at t = 0."""
-    hull = _hull(promised)
-    places: dict[Fraction, tuple[Ball, Ball]] = {}
+    hull, exact = _hull(promised), {Fraction(epsilon): delta for epsilon, delta in promised[::-1]}
+    known: dict[Fraction, tuple[Ball, Ball]] = {}
     for point, delta in attained:
         epsilon = Fraction(point)
         t, back, low = ball(epsilon).exp(), ball(-epsilon).exp(), ball(delta)
-        most, less = 1 - low, 1 - low.max(_on(hull, t))
+        if not t.is_finite():
+            continue
+        high = min(ball(exact.get(epsilon, 1)), _on(hull, t))  # either is a bound
+        most, less = 1 - low, 1 - greatest([low, high])
         for place, above, below in ((epsilon, most, less), (-epsilon, most * back, less * back)):
-            known = places.get(place, (above, below))
-            places[place] = known[0].min(above), known[1].max(below)
+            so_far = known.get(place, (above, below))
+            known[place] = so_far[0].min(above), so_far[1].max(below)
     none = ball(0)
-    return [(none, none, none), *((ball(e).exp(), *places[e]) for e in sorted(places))]
+    places, last = [(none, none, none)], None
+    for epsilon in sorted(known):
+        most, less = known[epsilon]
+        if last is None or epsilon - last > _APART:
+            places.append((ball(epsilon).exp(), most, less))
+            last = epsilon
+        else:  # all but the same place; 1 - delta rises, so this bounds it there, too
+            places[-1] = (places[-1][0], places[-1][1].min(most), places[-1][2])
+    return places
 
 
 def _on(hull: list[tuple[Ball, Ball]], t: Ball) -> Ball:
@@ -440,17 +466,14 @@ def _on(hull: list[tuple[Ball, Ball]], t: Ball) -> Ball:
     return greatest(found)
 
 
-_DIGITS: Final = 64
-
-_PARALLEL: Final = 2.0**-200
-"""More than what is missed where lines are parallel or all but are, and so do not meet."""
+_APART: Final = 2.0**-64
+"""Places and slopes that differ by less, relatively, count as one."""
 
 
 def _meetings(lines: list[Line]) -> Iterator[Ball]:
     """Where two lines, each (x, value at x, slope), meet."""
     for (x, d, slope), (x2, d2, slope2) in itertools.combinations(lines, 2):
-        if slope != slope2:
-            yield (d2 - d + slope * x - slope2 * x2) / (slope - slope2)
+        yield (d2 - d + slope * x - slope2 * x2) / (slope - slope2)
 
 
 def _share(name: str, value: Real) -> Real:
