@@ -21,8 +21,10 @@ from unacorda.accounting.amplification.events import (
     without_shuffling,
 )
 from unacorda.accounting.amplification.sampling import (
+    approx_dp_of_replaced_sample,
     approx_dp_of_sample,
     approx_dp_within_sample,
+    pure_of_replaced_sample,
     sampling_worth,
 )
 from unacorda.accounting.amplification.shuffling import (
@@ -216,3 +218,20 @@ def test_a_billion_reports_are_priced_at_once() -> None:
     # a tenth of the people: the law of the share of ones is sqrt(10) times as wide
     fewer = delta_of_shuffled_reports(1.0, distance=1, count=10**8, epsilon=5e-5 * math.sqrt(10))
     assert fewer == pytest.approx(math.sqrt(10) * one, rel=0.01)
+
+
+@pytest.mark.parametrize("epsilon", [1e-300, 1.0, 999_999.0, 1e7, 1e200, 1.7e308])
+def test_samples_of_any_guarantee_have_finite_prices(epsilon: float) -> None:
+    once, _ = approx_dp_of_sample(epsilon, delta=0, rate=0.25)
+    replaced = pure_of_replaced_sample(epsilon, rate=0.25)
+    within, _ = approx_dp_within_sample(epsilon, delta=0, rate=0.25)
+    assert 0 < once <= replaced <= epsilon * (1 + 1e-15) < math.inf
+    assert once * (1 - 1e-15) <= approx_dp_of_replaced_sample(epsilon, rate=0.25) < math.inf
+    assert epsilon * (1 - 1e-15) <= within <= 4 * epsilon
+    assert approx_dp_of_sample(within, delta=0, rate=0.25)[0] <= epsilon * (1 + 1e-15)
+
+
+@pytest.mark.parametrize("epsilon", [1e-80, 1e-9])
+def test_shuffled_reports_that_tell_next_to_nothing_have_a_small_delta(epsilon: float) -> None:
+    delta = delta_of_shuffled_reports(epsilon, distance=0.5, count=100, epsilon=0.0)
+    assert 0 < delta < epsilon

@@ -18,8 +18,15 @@ from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.accounting.contour.engine import Directions
-from unacorda.accounting.laws import Edged, Finite
+from unacorda.accounting.laws import (
+    Edged,
+    Finite,
+    of_discrete_laplace,
+    of_staircase,
+    of_truncated_laplace,
+)
 from unacorda.accounting.rules.base import law_of, rules_of
+from unacorda.balls import ball
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy.events import (
     Approximate,
@@ -412,3 +419,26 @@ def test_refuses_what_has_no_law() -> None:
     ):
         with pytest.raises(UnsupportedEvent):
             epsilon_interval([(event, 1)], delta=1e-5)
+
+
+_SMALL = Fraction(1, 10**80)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        of_discrete_laplace(_SMALL, 2),
+        of_staircase(Fraction(1), Fraction(1, 2) + _SMALL),
+        of_staircase(Fraction(1), Fraction(1, 2) - _SMALL),
+    ],
+)
+def test_masses_of_rare_losses_keep_their_digits(law: Finite) -> None:
+    assert all(mass.rel_accuracy_bits() > 100 for mass in law.masses.values())
+    assert abs(sum(law.masses.values(), ball(0)) - 1) < 1e-60
+
+
+@pytest.mark.parametrize("bound", [Fraction(2), Fraction(2, 3)])
+def test_masses_of_wide_truncated_noise_keep_their_digits(bound: Fraction) -> None:
+    law = of_truncated_laplace(_SMALL, bound)
+    assert law.infinite.rel_accuracy_bits() > 100
+    assert law.inner.rel_accuracy_bits() > 100

@@ -400,3 +400,22 @@ def test_threads_do_not_share_their_precision() -> None:
         for thread in threads:
             thread.join()
     assert all(result == expected for result in results)
+
+
+_BARELY_ABOVE_1 = 1 + Fraction(1, 10**20)
+
+
+def test_orders_that_no_float_tells_from_1_are_converted() -> None:
+    near = c.approx_dp_from_renyi(0.1, alpha=1 + 1e-12, delta=0.01)
+    found = c.approx_dp_from_renyi(0.1, alpha=_BARELY_ABOVE_1, delta=0.01)
+    assert near * (1 - 1e-9) <= found <= near * (1 + 1e-6)
+    assert c.approx_dp_delta_from_renyi(0.04, alpha=1 + Fraction(1, 10**400), epsilon=0.1) <= 1
+    assert c.renyi_from_approx_dp(1.0, alpha=_BARELY_ABOVE_1, delta=0.01) >= 0
+
+
+def test_conversions_at_the_ends_of_floats_keep_their_bounds() -> None:
+    assert c.renyi_from_approx_dp(1.7e308, delta=1e-9, alpha=100) > 1.69e308
+    mu, delta = 1.88e-168, 1e-300
+    epsilon = c.approx_dp_from_gdp(mu, delta=delta)
+    assert c.approx_dp_delta_from_gdp(mu, epsilon=epsilon) <= delta
+    assert c.approx_dp_delta_from_gdp(mu, epsilon=epsilon * (1 - 1e-9)) > delta

@@ -110,7 +110,7 @@ def renyi_of_sampled_pure(epsilon: Real, *, rate: Real, alpha: Real) -> float:
         gain, loss = tail * (exponent * up).expm1(), head * (exponent * down).expm1()
         # The two may cancel to first order in a - 1, of which 256 bits leave enough.
         found = found.max((gain + loss).max(0).log1p() / b)
-    return float_up(found)
+    return min(float_up(found), float_up(up))
 
 
 LARGEST_ORDER = 256

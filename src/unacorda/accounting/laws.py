@@ -138,7 +138,7 @@ def of_staircase(epsilon: Fraction, split: Fraction) -> Finite:
     height = -(-ball(epsilon)).expm1() / (2 * (g + b * (1 - g)))
     masses = {epsilon: top, -epsilon: top * b}
     if 2 * split != 1:
-        masses[Fraction(0)] = height * (b * ball(1 - 2 * split) if 2 * split < 1 else 2 * g - 1)
+        masses[Fraction(0)] = height * ball(abs(1 - 2 * split)) * (b if 2 * split < 1 else 1)
     return Finite(masses=masses, infinite=ball(0))
 
 
@@ -161,11 +161,11 @@ def of_truncated_laplace(rate: Fraction, bound: Fraction) -> Edged:
     whole = -2 * (-u * a).expm1()  # twice the mass of Laplace noise in [-bound, bound]
     beyond = max(bound - 1, Fraction(0))
     if bound >= 1:
-        infinite = ((-u * ball(beyond)).exp() - (-u * a).exp()) / whole
+        infinite = (-u * a).exp() * u.expm1() / whole
         atom = -(-u * ball(beyond)).expm1() / whole / (1 - infinite)
         edge = rate
     else:
-        infinite = 1 - ((-u * ball(1 - bound)).exp() - (-u * a).exp()) / whole
+        infinite = 1 - (-u * a).exp() * (u * ball(2 * bound - 1)).expm1() / whole
         atom = ball(0)
         edge = rate * (2 * bound - 1)
     if edge <= 0:
@@ -180,11 +180,11 @@ def of_discrete_laplace(rate: Fraction, shift: int) -> Finite:
         return no_loss()
     if shift > _MOST_LOSSES:
         raise TooExtreme
-    ratio = (-ball(rate)).exp()
+    ratio, fall = (-ball(rate)).exp(), -(-ball(rate)).expm1()
     below = 1 / (1 + ratio)
     masses = {}
     for x in range(shift + 1):
-        share = below if x in (0, shift) else below * (1 - ratio)
+        share = below if x in (0, shift) else below * fall
         masses[(shift - 2 * x) * rate] = share * ratio**x
     return Finite(masses=masses, infinite=ball(0))
 

@@ -104,8 +104,7 @@ def log_mean_of_tries(event: Tries) -> float:
     Source      log_mean_tries.
     """
     if isinstance(event, PoissonTries):
-        log_mean = ball(exact("mean", event.mean)).log()
-        return float_up(log_mean) if log_mean > 0 else float(log_mean) * (1 - 1e-15)
+        return float_up(ball(exact("mean", event.mean)).log())
     uncapped = log_mean_tries(shape=exact("shape", event.shape), stop=exact("stop", event.stop))
     return uncapped if event.most is None else min(uncapped, float_up(ball(event.most).log()))
 

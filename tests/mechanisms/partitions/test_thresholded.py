@@ -279,3 +279,13 @@ def test_wrong_guarantees_and_counts_are_refused() -> None:
             one.release([("a", 1)], bits=ScriptedBits([]))
     with pytest.raises(InvalidParameter, match="epsilon"):
         ThresholdedGaussian(sigma=1, threshold=5).delta(-1)
+
+
+def test_a_delta_far_out_is_that_of_the_gaussian() -> None:
+    step, epsilon = 2000, 2_000_000
+    noisy = ThresholdedGaussian(sigma=1, threshold=3 * step, linf_sensitivity=step)
+    with mp.workdps(60):
+        # One key that others have as well: its count moves by 2,000 sigma.
+        mu = mpf(step)
+        truth = mp.ncdf(mu / 2 - epsilon / mu) - mp.exp(epsilon) * mp.ncdf(-epsilon / mu - mu / 2)
+        assert truth <= as_mpf(exact("delta", noisy.delta(epsilon))) <= truth * (1 + mpf(1e-14))

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Final
 
 from unacorda.balls import Ball, ball, float_down, float_up, fraction_up
 from unacorda.checks import demand, positive
 from unacorda.privacy.conversions.arguments import Real, non_negative, share
+
+_FAR: Final = 1e6
 
 
 def approx_dp_of_sample(epsilon: Real, *, delta: Real, rate: Real) -> tuple[float, float]:
@@ -39,7 +42,7 @@ def approx_dp_of_sample(epsilon: Real, *, delta: Real, rate: Real) -> tuple[floa
     q = ball(rate)
     if rate == 1:
         return float_up(ball(epsilon)), float_up(ball(delta))
-    return float_up((q * ball(epsilon).expm1()).log1p()), min(1.0, float_up(q * ball(delta)))
+    return float_up(_log_mixture(q, ball(epsilon))), min(1.0, float_up(q * ball(delta)))
 
 
 def pure_of_replaced_sample(epsilon: Real, *, rate: Real) -> float:
@@ -79,7 +82,7 @@ def approx_dp_of_replaced_sample(epsilon: Real, *, rate: Real) -> float:
     if rate == 1:
         return float("inf")
     q = ball(rate)
-    return float_up((q * ball(epsilon).expm1()).log1p() - ball(1 - Fraction(rate)).log())
+    return float_up(_log_mixture(q, ball(epsilon)) - ball(1 - Fraction(rate)).log())
 
 
 def replaced_response(epsilon: Real, *, rate: Real) -> tuple[Ball, Ball, Ball]:
@@ -91,9 +94,16 @@ def replaced_response(epsilon: Real, *, rate: Real) -> tuple[Ball, Ball, Ball]:
     Source      docs/proofs/amplification.md, Section 6.
     """
     q, x = ball(rate), ball(epsilon)
-    grown, shrunk = (q * x.expm1()).log1p(), (q * (-x).expm1()).log1p()
+    grown, shrunk = _log_mixture(q, x), _log_mixture(q, -x)
     once = (-x).exp() / (1 + (-x).exp())
     return grown - shrunk, once * grown.exp(), (x / 2).tanh() * shrunk.exp()
+
+
+def _log_mixture(q: Ball, x: Ball) -> Ball:
+    """log(1 + q (e^x - 1)), also where Arb knows nothing of e^x."""
+    if x > _FAR:
+        return x + (q + (1 - q) * (-x).exp()).log()
+    return (q * x.expm1()).log1p()
 
 
 def approx_dp_within_sample(epsilon: Real, *, delta: Real, rate: Real) -> tuple[float, float]:
@@ -112,7 +122,7 @@ def approx_dp_within_sample(epsilon: Real, *, delta: Real, rate: Real) -> tuple[
     demand(rate != 0, "rate", rate, expected="a number above 0, at most 1")
     q = ball(rate)
     return (
-        float_down((ball(epsilon).expm1() / q).log1p()),
+        float_down(_log_mixture(1 / q, ball(epsilon))),
         min(1.0, float_down(ball(delta) / q)),
     )
 

@@ -86,7 +86,7 @@ def _largest_delta(local: float, distance: float, n: int, epsilon: float) -> flo
     if local > LARGEST_EPSILON:
         return 1.0
     grown = ball(local).exp()
-    most = least([ball(distance) / (grown - 1), 1 / (grown + 1)])
+    most = least([ball(distance) / ball(local).expm1(), 1 / (grown + 1)])
     bound, passed, step = 0.0, ball(0.0), ball(_STEP)
     lean = float_up((ball(local) / 2).tanh())
 

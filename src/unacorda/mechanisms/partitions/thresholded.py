@@ -441,5 +441,4 @@ def _chance_up(chance: Ball) -> Real:
 
 def _tail(distance: Ball) -> Ball:
     """P(N(0, 1) >= distance)."""
-    # Farther out it is below 10^-200000, far less than `decimal_up` rounds up to.
-    return normal_cdf(-distance.max(-1000).min(1000))
+    return normal_cdf(-distance)

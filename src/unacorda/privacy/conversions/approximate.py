@@ -298,7 +298,7 @@ def approx_dp_from_gdp(mu: Real, *, delta: Real) -> float:
     if _delta_from_gdp(mu, 0.0) <= limit:
         return 0.0
     rho, tail = float(mu) ** 2 / 2, -float(ball(delta).log())
-    start = rho + 2 * math.sqrt(rho * tail)
+    start = max(rho + 2 * math.sqrt(rho * tail), 1e-300)
     guess = near(lambda x: _delta_from_gdp(mu, x), target=math.exp(-tail), guess=start)
     return boundary(lambda x: _delta_from_gdp(mu, x) <= limit, guess=guess)[1]
 

@@ -40,10 +40,10 @@ def approx_dp_from_renyi(epsilon: Real, *, alpha: Real, delta: Real) -> float:
     spent, part, a = Fraction(epsilon), Fraction(delta), Fraction(alpha)
     if _keeps(0.0, spent, part, a):
         return 0.0
-    log_delta, height = math.log(part), float(spent)
+    log_delta, height, order_near = math.log(part), float(spent), _about(a)
 
     def about(place: float) -> bool:
-        return place + log_least(place, log_delta, float(a)) / float(a - 1) >= height
+        return place + log_least(place, log_delta, order_near) / (order_near - 1) >= height
 
     guess = bisect(about, 0.0, closed, rounds=55)[1]
     found = boundary(lambda x: _keeps(x, spent, part, a), guess=max(guess, 1e-300))[1]
@@ -63,10 +63,10 @@ def approx_dp_delta_from_renyi(renyi_epsilon: Real, *, alpha: Real, epsilon: Rea
     if closed < 1e-290:
         return closed
     spent, at, a = Fraction(renyi_epsilon), Fraction(epsilon), Fraction(alpha)
-    height, place = float(spent), float(at)
+    height, place, order_near = float(spent), float(at), _about(a)
 
     def about(log_delta: float) -> bool:
-        return place + log_least(place, log_delta, float(a)) / float(a - 1) >= height
+        return place + log_least(place, log_delta, order_near) / (order_near - 1) >= height
 
     guess = bisect(about, -700.0, math.log(closed), rounds=60)[1]
     found = boundary(
@@ -94,12 +94,11 @@ def renyi_from_approx_dp(epsilon: Real, *, delta: Real, alpha: Real) -> float:
     if delta in (0, 1):
         return math.inf if delta else 0.0
     part, a = Fraction(delta), Fraction(alpha)
-    if float(part) == 0:
-        return float_down(ball(epsilon) - _closed_rise(part, a))
-    least = _least(Fraction(epsilon), part, a)
+    closed = float_down(ball(epsilon) - _closed_rise(part, a))
+    least = None if float(part) == 0 else _least(Fraction(epsilon), part, a)
     if least is None:
-        return 0.0
-    return float_down(ball(epsilon) + least.log() / ball(a - 1))
+        return closed
+    return max(closed, float_down(ball(epsilon) + least.log() / ball(a - 1)))
 
 
 @cached
@@ -156,6 +155,11 @@ def _slope_sign(x: float, log_delta: float, log_bound: float, alpha: float) -> f
     log_v = math.log(rest) - log_bound
     v = math.exp(log_v)
     return rising - math.exp((alpha - 1) * log_v) * (alpha - (alpha - 1) * v)
+
+
+def _about(alpha: Fraction) -> float:
+    """The order as a float for guesses: nearer to 1 too few digits are left, and little moves."""
+    return max(float(alpha), 1 + 1e-8)
 
 
 def _log_bound(epsilon: float, x: float) -> float:
@@ -215,7 +219,7 @@ def _least(epsilon: Fraction, delta: Fraction, alpha: Fraction) -> Ball | None:
 
     if alpha * delta >= 1:  # g falls to its end
         return tangent(top)[0]
-    guess = ball(_place(float(epsilon), math.log(delta), float(alpha)))
+    guess = ball(_place(float(epsilon), math.log(delta), _about(alpha)))
     for width in (1e-9, 1e-6, 1e-3, 0.3):
         left, right = guess * (1 - width), guess * (1 + width)
         if not 0 < left < top:
