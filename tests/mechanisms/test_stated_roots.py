@@ -15,6 +15,7 @@ import numpy as np
 
 from unacorda import GDP, ApproxDP
 from unacorda.checks import exact
+from unacorda.inference.regression.noisy_sgd import _event as batches_event
 from unacorda.learning.tries import SearchLaw
 from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.mechanisms.correlated.matrix import MatrixMechanism
@@ -80,3 +81,12 @@ def test_choices_among_tables_have_no_wider_range_than_their_amount() -> None:
     for square in SQUARES[:200]:
         choice = GaussianShares(total=square).choice(square, sensitivity, weight=1)
         assert number(choice.epsilon) <= bounded_range_within(GDP.from_squared(square))
+
+
+def test_batches_that_count_as_seen_state_half_of_the_noise_that_is_drawn() -> None:
+    drawn = np.random.default_rng(5)
+    for noise in drawn.uniform(0.3, 30, 300).tolist():
+        event = batches_event(GDP(1), noise, sampling_rate=Fraction(1, 10), steps=3)
+        assert isinstance(event, events.Repeated)
+        assert isinstance(event.event, events.Gaussian)
+        assert number(event.event.noise_multiplier) == number(noise) / 2

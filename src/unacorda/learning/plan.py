@@ -331,7 +331,8 @@ def training_event(
 ) -> events.Event:
     """The event of all steps with this noise multiplier."""
     # A unit that is replaced moves a sum twice as far as one that is left out.
-    alone = events.Gaussian(noise_multiplier=noise / (2 if neighbors is ReplaceOne else 1))
+    own = checks.exact("noise_multiplier", noise) / (2 if neighbors is ReplaceOne else 1)
+    alone = events.Gaussian(noise_multiplier=own)
     return sampling.event(events.Gaussian(noise_multiplier=noise), alone, batches)
 
 

@@ -256,7 +256,7 @@ def _event(budget: Guarantee, noise: float, *, sampling_rate: Fraction, steps: i
     Source: docs/proofs/regression.md, section 9.
     """
     if isinstance(budget, GDP):
-        return events.Gaussian(noise_multiplier=noise / 2) * steps
+        return events.Gaussian(noise_multiplier=checks.exact("noise", noise) / 2) * steps
     return events.Gaussian(noise_multiplier=noise).poisson_sampled(rate=sampling_rate) * steps
 
 
