@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from unacorda import GDP, ApproxDP, PureDP, inference
 from unacorda.bits import RandomBits, SeededBits
 from unacorda.inference.losses import Huber, LogCosh, Logistic
-from unacorda.inference.regression.arrays import scaling
 from unacorda.inference.regression.local import Device
+from unacorda.inference.regression.rows import scaling
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee
 

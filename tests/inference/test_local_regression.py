@@ -18,8 +18,8 @@ from unacorda.bits import ScriptedBits
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.inference.estimates.local import NoisyVector
 from unacorda.inference.losses import Huber, LogCosh, Logistic, Loss
-from unacorda.inference.regression.arrays import scaling
 from unacorda.inference.regression.local import Device, dealt, shares
+from unacorda.inference.regression.rows import scaling
 from unacorda.inference.sums import unpacked
 from unacorda.mechanisms.local import Directions
 from unacorda.privacy.guarantees import Guarantee

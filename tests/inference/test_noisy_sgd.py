@@ -32,8 +32,8 @@ from unacorda.bits import ScriptedBits
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.inference.losses import Huber, Logistic, Loss, Poisson
 from unacorda.inference.regression import noisy_sgd
-from unacorda.inference.regression.arrays import scaling
 from unacorda.inference.regression.noisy_sgd import NoisySGD, Squared, noise_for
+from unacorda.inference.regression.rows import scaling
 from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import Guarantee

@@ -17,7 +17,7 @@ from tests.inference.watched_fits import watch, worst_rows
 from unacorda import GDP, SeededBits, inference
 from unacorda.inference import sums
 from unacorda.inference.records import Floats
-from unacorda.inference.regression import arrays
+from unacorda.inference.regression import rows
 from unacorda.inference.regression.covariance import (
     Step,
     privacy_errors,
@@ -120,13 +120,13 @@ def test_the_spread_of_noise_is_what_it_is_said_to_be(name: str) -> None:
 def test_every_matrix_of_a_fit_is_of_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """The Gram matrix that whitens steps is that of their weights, for dummies too."""
     squares: list[float] = []
-    ask = arrays.ArrayRows.ask
+    ask = rows.ArrayRows.ask
 
     def noting(self: Any, *releases: Any, theta: Any = None) -> Any:
         squares.extend(one.bound for one in releases if isinstance(one, Matrix))
         return ask(self, *releases, theta=theta)
 
-    monkeypatch.setattr(arrays.ArrayRows, "ask", noting)
+    monkeypatch.setattr(rows.ArrayRows, "ask", noting)
     design = DESIGNS["3 dummies 10 %"]
     drawn = np.random.default_rng(3)
     x = design.draw(drawn, 5000)
@@ -145,7 +145,7 @@ def test_the_curvature_of_counts_is_the_derivative_of_cut_gradients(
     """Of few people, where many gradients are cut; by differences, and not without the cut."""
     found: list[Floats] = []
     gradients: list[Gradient] = []
-    ask = arrays.ArrayRows.ask
+    ask = rows.ArrayRows.ask
 
     def noting(self: Any, *releases: Any, theta: Any = None) -> Any:
         gradients.extend(one for one in releases if isinstance(one, Gradient))
@@ -153,7 +153,7 @@ def test_the_curvature_of_counts_is_the_derivative_of_cut_gradients(
             found.extend(_both_ways(self, releases[0], gradients[-1], theta))
         return ask(self, *releases, theta=theta)
 
-    monkeypatch.setattr(arrays.ArrayRows, "ask", noting)
+    monkeypatch.setattr(rows.ArrayRows, "ask", noting)
     design = DESIGNS["3 dummies 10 %"]
     drawn = np.random.default_rng(3)
     x = design.draw(drawn, 1000)
@@ -201,7 +201,7 @@ def _matrices_not_cut(patch: pytest.MonkeyPatch) -> None:
         return found
 
     patch.setattr(RowBlock, "weight", lambda row, _: row.own)
-    patch.setattr(arrays.ArrayRows, "_matrix", uncut)
+    patch.setattr(rows.ArrayRows, "_matrix", uncut)
 
 
 def _gradients_not_cut(patch: pytest.MonkeyPatch) -> None:
@@ -216,7 +216,7 @@ def _gradients_not_cut(patch: pytest.MonkeyPatch) -> None:
         )
         return found
 
-    patch.setattr(arrays.ArrayRows, "_gradient", uncut)
+    patch.setattr(rows.ArrayRows, "_gradient", uncut)
 
 
 @pytest.mark.parametrize(

@@ -22,11 +22,10 @@ from unacorda.inference.contract import (
     reading_notes,
 )
 from unacorda.inference.records import Floats, bounds_of, check_budget, gdp_budget, public_pair
-from unacorda.inference.regression.arrays import ArrayRows
 from unacorda.inference.regression.bounds import find_ranges
 from unacorda.inference.regression.covariance import Fitted
 from unacorda.inference.regression.results import Intervals, LinearPredictor
-from unacorda.inference.regression.rows import Rows, Unit
+from unacorda.inference.regression.rows import ArrayRows, Rows, Unit
 from unacorda.inference.regression.tables import Table, TableRows, TableSums, note_table
 from unacorda.inference.sums import BOUNDS_SHARE, LEVEL, NoisySums, check_share, norm_of
 from unacorda.privacy.guarantees import GDP, Guarantee

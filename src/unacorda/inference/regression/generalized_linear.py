@@ -22,15 +22,15 @@ from scipy.special import expit
 from unacorda.inference.contract import features, labels, predicted, weighed
 from unacorda.inference.losses import Logistic, Loss, Poisson
 from unacorda.inference.records import Floats, public_size
-from unacorda.inference.regression.covariance import Fitted
-from unacorda.inference.regression.estimator import Regression
-from unacorda.inference.regression.metric import (
+from unacorda.inference.regression.covariance import (
     LEAST_THRIFT,
+    Fitted,
     fixed_radius,
     gram,
     thrift,
     whiten,
 )
+from unacorda.inference.regression.estimator import Regression
 from unacorda.inference.regression.newton import Newton, Shares
 from unacorda.inference.regression.results import (
     PublicRegression,

@@ -37,22 +37,20 @@ from unacorda.inference.regression.bounds import (
 from unacorda.inference.regression.covariance import (
     HIDDEN_FEATURES,
     HIDDEN_UNCLIPPED,
+    LEAST_THRIFT,
     Fitted,
+    Metric,
     Step,
     fit_of,
-    sampling_errors,
-    shrunk,
-)
-from unacorda.inference.regression.estimator import LineRegression
-from unacorda.inference.regression.metric import (
-    LEAST_THRIFT,
-    Metric,
     fixed_radius,
     gram,
     pooled,
+    sampling_errors,
+    shrunk,
     thrift,
     whiten,
 )
+from unacorda.inference.regression.estimator import LineRegression
 from unacorda.inference.regression.rows import (
     Gradient,
     Matrix,

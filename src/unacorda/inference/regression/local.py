@@ -36,7 +36,6 @@ from unacorda.inference.contract import (
 from unacorda.inference.estimates.local import NoisyVector, VectorReports, vector_randomizer
 from unacorda.inference.losses import Huber, Logistic, Loss, Poisson
 from unacorda.inference.records import Floats, check_budget, public_size
-from unacorda.inference.regression.arrays import Scaling, scaling
 from unacorda.inference.regression.covariance import HIDDEN_CURVATURE
 from unacorda.inference.regression.m_estimation import checked_loss
 from unacorda.inference.regression.results import (
@@ -46,6 +45,7 @@ from unacorda.inference.regression.results import (
     TwoClasses,
     two_classes,
 )
+from unacorda.inference.regression.rows import Scaling, scaling
 from unacorda.inference.sums import Moment, floored, inverse_root, packed, unpacked
 from unacorda.mechanisms.local.directions import Directions
 from unacorda.privacy import events

@@ -21,10 +21,15 @@ from unacorda.inference.expressions import sql_of
 from unacorda.inference.losses import Check, Loss
 from unacorda.inference.records import Floats, public_size
 from unacorda.inference.regression.bounds import lengths_below, lengths_of
-from unacorda.inference.regression.covariance import HIDDEN_CURVATURE, Fitted
+from unacorda.inference.regression.covariance import (
+    HIDDEN_CURVATURE,
+    Fitted,
+    Metric,
+    thrift,
+    whiten,
+)
 from unacorda.inference.regression.estimator import LineRegression
 from unacorda.inference.regression.linear import LeastSquares
-from unacorda.inference.regression.metric import Metric, thrift, whiten
 from unacorda.inference.regression.newton import Newton, Shares
 from unacorda.inference.regression.rows import RowBlock, Rows, Total, Unit, share_of
 from unacorda.inference.regression.tables import Table

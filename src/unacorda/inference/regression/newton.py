@@ -42,8 +42,8 @@ from unacorda.inference.regression.covariance import (
     fit_of,
     sampling_errors,
     shrunk,
+    thrift,
 )
-from unacorda.inference.regression.metric import thrift
 from unacorda.inference.regression.rows import (
     GRADIENT,
     MATRIX,

@@ -24,8 +24,8 @@ from unacorda.errors import InvalidParameter
 from unacorda.inference.contract import BaseEstimator, PrivateEstimator, count_fit, paired
 from unacorda.inference.losses import Loss
 from unacorda.inference.records import Floats, check_budget, takes_normal_noise
-from unacorda.inference.regression.arrays import scaling
 from unacorda.inference.regression.results import LinearPredictor, ManyPeople
+from unacorda.inference.regression.rows import scaling
 from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.mechanisms.contributions import clip_rows
 from unacorda.privacy import events

@@ -44,8 +44,8 @@ from unacorda.inference.records import (
     public_pair,
     selection_epsilon,
 )
-from unacorda.inference.regression.arrays import SPREAD
 from unacorda.inference.regression.results import Summary
+from unacorda.inference.regression.rows import SPREAD
 from unacorda.inference.sums import BLOCK, NoisySums
 from unacorda.inference.transformers import RobustScaler
 from unacorda.mechanisms.selection.noisy_max import TopK

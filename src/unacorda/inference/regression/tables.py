@@ -25,8 +25,9 @@ from unacorda.inference.expressions import (
     literal,
 )
 from unacorda.inference.records import Floats
-from unacorda.inference.regression.arrays import FAR, OCTAVES
 from unacorda.inference.regression.rows import (
+    FAR,
+    OCTAVES,
     Counts,
     Gradient,
     Matrix,
