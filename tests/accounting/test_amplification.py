@@ -226,6 +226,7 @@ def test_samples_of_any_guarantee_have_finite_prices(epsilon: float) -> None:
     replaced = pure_of_replaced_sample(epsilon, rate=0.25)
     within, _ = approx_dp_within_sample(epsilon, delta=0, rate=0.25)
     assert 0 < once <= replaced <= epsilon * (1 + 1e-15) < math.inf
+    assert approx_dp_of_sample(epsilon, delta=0.5, rate=0) == (0, 0)
     assert once * (1 - 1e-15) <= approx_dp_of_replaced_sample(epsilon, rate=0.25) < math.inf
     assert epsilon * (1 - 1e-15) <= within <= 4 * epsilon
     assert approx_dp_of_sample(within, delta=0, rate=0.25)[0] <= epsilon * (1 + 1e-15)

@@ -12,9 +12,11 @@ import pytest
 from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
+from unacorda.accounting.amplification.sampling import approx_dp_of_sample
 from unacorda.accounting.divergences import (
     renyi_of_discrete_laplace,
     renyi_of_law,
+    renyi_of_sampled_pure,
 )
 from unacorda.accounting.laws import of_points
 
@@ -78,3 +80,11 @@ def test_randomized_response_is_never_below_its_definition(
     truth = by_definition(pairs, above)
     found = renyi_of_law(of_points(Fraction(epsilon), 3), alpha=1 + above)
     assert truth <= MP.mpf(found) <= truth * (1 + MP.mpf(10) ** -12)
+
+
+@pytest.mark.parametrize("alpha", [1e6, 1e150, 1.7e308])
+def test_no_divergence_is_larger_than_the_largest_loss(alpha: float) -> None:
+    assert renyi_of_discrete_laplace(4.0, sensitivity=2, alpha=alpha) <= 0.5
+    assert renyi_of_law(of_points(Fraction(1), 2), alpha=alpha) <= 1
+    once, _ = approx_dp_of_sample(1.0, delta=0, rate=0.25)
+    assert renyi_of_sampled_pure(1.0, rate=0.25, alpha=alpha) <= once

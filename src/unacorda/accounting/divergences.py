@@ -53,7 +53,8 @@ def renyi_of_law(law: Finite, *, alpha: Real) -> float:
     >>> round(renyi_of_law(of_points(Fraction(1), 2), alpha=2), 6)
     0.735326
     """
-    return float_up(_divergence(law, ball(Fraction(alpha) - 1)))
+    most = max(law.masses)  # no divergence is larger than the largest loss
+    return min(float_up(_divergence(law, ball(Fraction(alpha) - 1))), float_up(ball(most)))
 
 
 def _divergence(law: Finite, b: Ball) -> Ball:
@@ -82,7 +83,7 @@ def renyi_of_discrete_laplace(scale: Real, *, sensitivity: Real, alpha: Real) ->
     alone = [_divergence(of_discrete_laplace(rate, m), b) for m in range(shift + 1)]
     for moved in range(1, shift + 1):
         best.append(greatest(best[moved - m] + alone[m] for m in range(1, moved + 1)))
-    return float_up(best[shift])
+    return min(float_up(best[shift]), float_up(ball(shift * rate)))
 
 
 @cached

@@ -234,3 +234,18 @@ def test_the_default_smoothness_needs_the_least_noise_on_even_gaps() -> None:
     assert best is not None
     least = noise_at(best)
     assert all(noise_at(best * part) > least for part in (F(4, 5), F(9, 10), F(11, 10), F(5, 4)))
+
+
+def test_a_delta_of_which_nothing_is_known_is_1() -> None:
+    epsilon, smoothness, shift = Fraction(10**200), Fraction(1, 2), Fraction(1, 10)
+    assert gaussian_delta(epsilon=epsilon, smoothness=smoothness, shift=shift) == 1
+    assert (
+        least_scale(
+            "gaussian",
+            epsilon=epsilon,
+            delta=Fraction(1, 10),
+            smoothness=smoothness,
+            tail_power=Fraction(3),
+        )
+        is None
+    )

@@ -192,3 +192,9 @@ def test_a_loss_that_is_no_number_is_refused_without_showing_it(loss: Any) -> No
     with pytest.raises(InvalidParameter, match="loss") as caught:
         mechanism.release(steady(1), loss=lambda _: loss, fallback=lambda: 0)
     assert "3" not in str(caught.value)
+
+
+@pytest.mark.parametrize("epsilon", [800, 1e200])
+def test_an_epsilon_that_leaves_no_delta_is_refused(epsilon: float) -> None:
+    with pytest.raises(InvalidParameter, match="failure"):
+        AbsorbFailure(guarantee=PureDP(epsilon), limit=100, failure=1e-9)

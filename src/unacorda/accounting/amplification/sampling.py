@@ -101,6 +101,8 @@ def replaced_response(epsilon: Real, *, rate: Real) -> tuple[Ball, Ball, Ball]:
 
 def _log_mixture(q: Ball, x: Ball) -> Ball:
     """log(1 + q (e^x - 1)), also where Arb knows nothing of e^x."""
+    if q.is_zero():
+        return q
     if x > _FAR:
         return x + (q + (1 - q) * (-x).exp()).log()
     return (q * x.expm1()).log1p()

@@ -387,7 +387,8 @@ def gaussian_delta(*, epsilon: Fraction, smoothness: Fraction, shift: Fraction) 
     first, last = -(root + slope) / (2 * curve), 2 * fall / (root + slope)
     growth = ball(epsilon).exp()
     ends = normal_cdf((first - centre) / width) + normal_cdf((centre - last) / width)
-    return max(0.0, float_up(ends - growth * (normal_cdf(first) + normal_cdf(-last))))
+    lost = ends - growth * (normal_cdf(first) + normal_cdf(-last))
+    return min(1.0, max(0.0, float_up(lost)))
 
 
 def student_epsilon(*, degrees: Fraction, smoothness: Fraction, shift: Fraction) -> float:
@@ -441,13 +442,13 @@ def _holds(
         case "student":
             degrees = tail_power - 1
             least = student_epsilon(degrees=degrees, smoothness=smoothness, shift=shift)
-            return Fraction(least) <= epsilon
+            return least <= epsilon
         case "laplace":
             lost = laplace_delta(epsilon=epsilon, smoothness=smoothness, shift=shift)
-            return Fraction(lost) <= delta
+            return lost <= delta
         case "gaussian":
             lost = gaussian_delta(epsilon=epsilon, smoothness=smoothness, shift=shift)
-            return Fraction(lost) <= delta
+            return lost <= delta
 
 
 # ---- in floats: where to look, which proves nothing

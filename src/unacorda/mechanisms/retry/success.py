@@ -100,7 +100,8 @@ class AbsorbFailure:
         failure = checks.exact("failure", self.failure)
         if failure == 0:
             return readable(delta)
-        return decimal_up(ball(delta) + (1 + ball(epsilon).exp()) * ball(failure))
+        total = ball(delta) + (1 + ball(epsilon).exp()) * ball(failure)
+        return decimal_up(total) if total < 1 else 1
 
     def release(
         self,

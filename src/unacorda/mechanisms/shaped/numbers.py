@@ -55,6 +55,7 @@ _FARTHEST = 1 << 40
 
 Floats: TypeAlias = NDArray[np.float64]
 _FARTHEST_STEP: Final = 1 << 53
+_FAR: Final = 1e6
 _SLACK = 2.0**-42  # the comparison of the coin errs by less than 2^-43
 
 
@@ -252,7 +253,9 @@ class TruncatedLaplace(GridNoise):
         moved = whole("l0_sensitivity", l0_sensitivity, least=1, most=1 << 40)
         exact = checks.exact("sensitivity", sensitivity)
         share = min(guarantee.delta / moved, Fraction(1, 2))
-        ratio = (ball(epsilon / moved).expm1() / (2 * ball(share))).log1p()
+        each, twice = ball(epsilon / moved), 2 * ball(share)
+        # Far out, where Arb may know nothing of e^each, the 1 of the logarithm is nothing.
+        ratio = each - twice.log() if each > _FAR else (each.expm1() / twice).log1p()
         scale = exact * moved / epsilon
         bound = checks.exact("bound", decimal_up(ratio * ball(scale)))
         return TruncatedLaplace(
