@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from unacorda.balls import Ball, ball, float_down, float_up
+from unacorda.balls import Ball, ball, float_down, float_up, greatest
 from unacorda.numerics import bisect, boundary, near
 from unacorda.privacy.conversions.arguments import Real, cached, non_negative, order, share
 
@@ -158,8 +158,8 @@ def _slope_sign(x: float, log_delta: float, log_bound: float, alpha: float) -> f
 
 
 def _about(alpha: Fraction) -> float:
-    """The order as a float for guesses: nearer to 1 too few digits are left, and little moves."""
-    return max(float(alpha), 1 + 1e-8)
+    """The order as a float, for guesses: above 1."""
+    return max(float(alpha), math.nextafter(1.0, 2.0))
 
 
 def _log_bound(epsilon: float, x: float) -> float:
@@ -219,17 +219,24 @@ def _least(epsilon: Fraction, delta: Fraction, alpha: Fraction) -> Ball | None:
 
     if alpha * delta >= 1:  # g falls to its end
         return tangent(top)[0]
-    guess = ball(_place(float(epsilon), math.log(delta), _about(alpha)))
-    for width in (1e-9, 1e-6, 1e-3, 0.3):
-        left, right = guess * (1 - width), guess * (1 + width)
-        if not 0 < left < top:
-            left = top * (1 - width)
-        right = min(top, right)
-        (low, fall), (high, rise) = tangent(left), tangent(right)
-        if fall <= 0 <= rise and fall < rise:
-            meeting = (high - low + fall * left - rise * right) / (fall - rise)
-            return low + fall * (meeting - left)
-    return None
+
+    def placed(order_near: float) -> Ball | None:
+        guess = ball(_place(float(epsilon), math.log(delta), order_near))
+        for width in (1e-9, 1e-6, 1e-3, 0.3):
+            left, right = guess * (1 - width), guess * (1 + width)
+            if not 0 < left < top:
+                left = top * (1 - width)
+            right = min(top, right)
+            (low, fall), (high, rise) = tangent(left), tangent(right)
+            if fall <= 0 <= rise and fall < rise:
+                meeting = (high - low + fall * left - rise * right) / (fall - rise)
+                return low + fall * (meeting - left)
+        return None
+
+    # Near order 1 floats have few digits left, and the place may all but not depend on the order.
+    near = _about(alpha)
+    found = [one for one in map(placed, {near, max(near, 1 + 1e-8)}) if one is not None]
+    return greatest(found) if found else None
 
 
 @cached
