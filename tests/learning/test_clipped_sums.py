@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from typing import Any
@@ -782,3 +783,34 @@ def test_planted_faults_are_found(fault: Any, monkeypatch: pytest.MonkeyPatch) -
     fault(monkeypatch)
     with pytest.raises((AssertionError, IndexError, RuntimeError)):
         FAULTS[fault]()  # type: ignore[no-untyped-call]
+
+
+def test_a_copy_of_a_model_in_training_is_a_model_of_its_own() -> None:
+    torch.manual_seed(3)
+    attention = nn.MultiheadAttention(4, 2, batch_first=True)
+    model = nn.ModuleDict({"scaled": Scaled(4), "attention": attention, "head": nn.Linear(4, 2)})
+
+    def losses(of: Any, x: Any) -> Any:
+        scaled = of["scaled"](x)
+        return of["head"](of["attention"](scaled, scaled, scaled)[0].mean(1)).square().sum(1)
+
+    x = torch.randn(5, 3, 4)
+    clipped = ClippedSums(model, bound=0.5)
+    wanted = clipped.sums(losses(model, x))
+    losses(model, x)
+    copied = copy.deepcopy(model)
+    clipped.forget()
+    torch.nn.init.constant_(copied["head"].bias, 7.0)
+    for weights in copied.parameters():
+        weights.data.mul_(2.0)
+    assert not torch.allclose(losses(copied, x), losses(model, x))
+    clipped.forget()
+    losses(copied, x).sum().backward()
+    assert all(weights.grad is not None for weights in copied.parameters())
+    assert all(weights.grad is None for weights in model.parameters())
+    found = clipped.sums(losses(model, x))
+    assert all(torch.equal(found[name], wanted[name]) for name in wanted)
+    with torch.no_grad():
+        for weights in (*copied["attention"].parameters(), copied["head"].bias):
+            weights.zero_()
+        assert not losses(copied, x).any()

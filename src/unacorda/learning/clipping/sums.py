@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from types import MethodType
 from typing import TYPE_CHECKING, Any, Final
 
 from unacorda.errors import InvalidParameter
@@ -58,6 +59,26 @@ class _Use:
     parameters: tuple[Any, ...]
     rule: Callable[[Any, Any], Iterator[tuple[Any, GradientPart]]]
     folds: bool
+
+
+class _Attached:
+    """A hook, or the forward pass of a module, for training; copies of a module go without it."""
+
+    def __init__(self, call: Callable[..., Any], *, module: Any = None) -> None:
+        self._call, self._module = call, module
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        return self._call(*args, **named)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Callable[..., Any]:
+        if self._module is None:
+            return _ignore
+        copied = memo[id(self._module)]
+        return MethodType(type(copied).forward, copied)
+
+
+def _ignore(*_: Any, **__: Any) -> None:
+    """The hook of a copy."""
 
 
 class ClippedSums:
@@ -297,7 +318,7 @@ class ClippedSums:
             path, kind = name or "model", type(module).__name__
             forward = composite_of(module, linear=self._linear, lookup=self._lookup)
             if (rule := rule_of(module)) is not None:
-                keep = partial(self._keep, rule)
+                keep = _Attached(partial(self._keep, rule))
                 hook = module.register_forward_hook(keep, with_kwargs=True)
                 self._undo.append(hook.remove)
             elif forward is not None:
@@ -317,7 +338,7 @@ class ClippedSums:
             trained = any(p.requires_grad for p in module.parameters())
             return (forward if trained and torch.is_grad_enabled() else plain)(*args, **named)
 
-        module.forward = chosen
+        module.forward = _Attached(chosen, module=module)
         self._undo.append(lambda: module.__dict__.pop("forward", None))
 
     def forget(self) -> None:
