@@ -70,7 +70,7 @@ def _raise_precision() -> None:
 
 @contextlib.contextmanager
 def precision(bits: int) -> Iterator[None]:
-    """Balls of at least so many binary digits, for one thread at a time.
+    """Balls with at least this many binary digits, for one thread at a time.
 
     >>> with precision(1000):
     ...     float(ball(Fraction(1, 3)).rad()) < 1e-300

@@ -39,7 +39,7 @@ class Finite:
     """Finitely many losses, each with its mass under P given that the loss is finite.
 
     infinite: the mass of infinite loss under P (and of -infinite loss under Q); lost: a bound on
-    the mass under P or Q that the losses named leave out, beside `infinite`.
+    the mass under P or Q of finite losses that are not among `masses`.
     """
 
     masses: Mapping[Fraction, Ball]

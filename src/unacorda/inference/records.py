@@ -262,7 +262,7 @@ def shareable(budget: object, *, releases: int) -> PureDP | ZCDP | GDP:
 
 
 def selection_epsilon(budget: object, *, releases: int = 1) -> Fraction:
-    """The largest epsilon of each of so many exponential mechanisms within the budget.
+    """The largest epsilon that each of several exponential mechanisms may have within the budget.
 
     Their range is bounded: each costs epsilon^2 / 8 in zCDP, and less than a pure mechanism in
     Gaussian DP. Under ApproxDP pure composition is better for a few. Raises InvalidParameter if the

@@ -439,7 +439,7 @@ def column_ranges(
         counts[place] = np.bincount(np.searchsorted(ends, known, side="right"), minlength=size)
     found, noise = noisy_counts(counts.reshape(-1), budget=budget, bits=bits, moved=2 * columns)
     deviation = noise.standard_deviation
-    if isinstance(noise, Laplace):  # as rarely exceeded as so many deviations of normal noise
+    if isinstance(noise, Laplace):  # exceeded as rarely as _DEVIATIONS of normal noise
         tail = -math.log(2 * NormalDist().cdf(-_DEVIATIONS)) / math.sqrt(2)
         deviation *= tail / _DEVIATIONS
     ranges = [range_of(one, deviation) for one in found.reshape(columns, size)]

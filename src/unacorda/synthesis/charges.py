@@ -63,7 +63,7 @@ class ConcentratedShares:
         return ZCDP(amount)
 
     def noise(self, amount: Fraction, move: VectorMove) -> DiscreteGaussian:
-        """The noise for whole numbers that move by so much."""
+        """The noise for whole numbers with this sensitivity."""
         return self._noise(amount, move.l2_squared)
 
     def choice(
@@ -102,7 +102,7 @@ class GaussianShares:
         return GDP.from_squared(amount)
 
     def noise(self, amount: Fraction, move: VectorMove) -> Gaussian:
-        """The noise for whole numbers that move by so much."""
+        """The noise for whole numbers with this sensitivity."""
         return self._noise(amount, move.l2_squared)
 
     def choice(
@@ -144,7 +144,7 @@ class PureShares:
         return PureDP(amount)
 
     def noise(self, amount: Fraction, move: VectorMove) -> DiscreteLaplace:
-        """The noise for whole numbers that move by so much."""
+        """The noise for whole numbers with this sensitivity."""
         return DiscreteLaplace.for_guarantee(PureDP(amount), l1_sensitivity=move.l1)
 
     def choice(

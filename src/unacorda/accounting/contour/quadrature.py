@@ -237,7 +237,7 @@ def chernoff_delta(factors: Sequence[Factor], c: float, *, epsilon: float) -> fl
 # The delta of all losses from that of the finite ones, and back.
 
 _HIDDEN = 2.0**-130
-"""The relative error of p is below 2^-190."""
+"""A difference from p that is smaller, relatively, is taken to be hidden by rounding."""
 
 
 def without_infinite(infinite: Ball, target: Fraction) -> Ball:

@@ -212,7 +212,7 @@ _RECOUNTED: Final = 0.08
 """Of counting the tail once more where it pulls, taken from the last steps."""
 
 _FARTHEST: Final = 1e3
-"""Residuals are clipped at so many half widths of the target's bounds."""
+"""Residuals are clipped at this many half widths of the target's bounds."""
 
 _NONE_CUT: Final = 0.999
 """A share of rows whose gradient is not cut, from which on the others do not show in M."""

@@ -225,7 +225,7 @@ def power(rows: Rows) -> float:
 
 
 FAR: Final = 1e6
-"""Features are clipped at so many half widths of their bounds, so that squares stay finite."""
+"""Features are clipped at this many half widths of their bounds, so that squares stay finite."""
 
 SPREAD: Final = 2.5
 """Deviations in half the width of public bounds; more or less costs noise only."""

@@ -329,7 +329,7 @@ def _add_product(
 
 
 def _blocks_pay(block: int, shape: Sequence[int]) -> bool:
-    """Whether sums of so many rows in float32 are faster than those in float64."""
+    """Whether sums of this many rows in float32 are faster than those in float64."""
     outputs, inputs = shape[0], math.prod(shape[1:])
     return block * (1 / outputs + 1 / inputs + 1 / 40) >= 3
 

@@ -223,8 +223,8 @@ def rising_chances(
     """p(n) 2^128 for n = 0, 1, ... as long as p(n) < 1, each rounded down from the rounded p(n).
 
     p(0) = 0, p(n + 1) = min(e^epsilon p(n) + delta, 1 - e^-refusal (1 - p(n) - delta), 1), with
-    refusal at least epsilon; without one it is min(e^epsilon p(n) + delta, 1). Where there are more
-    than `longest`, one more than so many.
+    refusal at least epsilon; without one it is min(e^epsilon p(n) + delta, 1). If there are more
+    than `longest`, the first `longest` + 1 of them.
     """
     slow = exp_bounds(-epsilon, _PLACES)[1]  # e^-epsilon and e^-refusal, from above
     falling = 0 if refusal is None else exp_bounds(-refusal, _PLACES)[1]

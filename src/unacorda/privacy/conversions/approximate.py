@@ -85,7 +85,7 @@ _ENOUGH: Final = 100
 """Binary digits of a difference that are certain."""
 
 _MOST_BITS: Final = 1 << 14
-"""Beyond so many the bound that there is is taken; no float needs them."""
+"""At this precision the bound at hand is returned; no float needs more."""
 
 
 def delta_of_mixture(delta: Real, *, part: Real) -> Fraction:
