@@ -88,7 +88,7 @@ def place_between(value: str, edges: Sequence[str]) -> str:
 def place_among(
     value: str, listed: Sequence[tuple[str, int]], *, otherwise: int | None = None
 ) -> str:
-    """SQL of the number of a listed value, or of others; NULL for NULL, and where there is none.
+    """SQL of the number of a listed value; `otherwise`, or NULL, for other values and for NULL.
 
     listed: SQL literals, rising as the engine compares them, each with its number.
     """
